@@ -1,0 +1,1 @@
+"""The six methods: what each trains, how it samples and how it scores."""

@@ -1,0 +1,1 @@
+"""Networks: written as NNX modules, used as pure functions (`functional.py`)."""

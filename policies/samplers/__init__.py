@@ -1,0 +1,1 @@
+"""Samplers as stages that chain: flow, SDE, Markov chains."""
