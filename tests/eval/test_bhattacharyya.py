@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
-from rnce.eval.bhattacharyya import GRID, bhattacharyya, density_on_grid, minimum_bhattacharyya
 from scipy.stats import gaussian_kde
+
+from rnce.eval.bhattacharyya import GRID, bhattacharyya, density_on_grid, minimum_bhattacharyya
 
 
 def correlated(rng, n, mean, covariance):
