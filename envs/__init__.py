@@ -2,11 +2,20 @@
 
 from gymnasium.envs.registration import register, registry
 
-__all__ = ["register_environments"]
+__all__ = ["ENVIRONMENTS", "register_environments"]
+
+# Arguments of `gymnasium.register`; entry points are strings, so nothing is imported before it is made.
+ENVIRONMENTS = (
+    {
+        "id": "PathPlanning-v0",
+        "entry_point": "rnce.envs.path_planning.env:PathPlanningEnv",
+        "vector_entry_point": "rnce.envs.path_planning.vector_env:PathPlanningVectorEnv",
+    },
+)
 
 
 def register_environments() -> None:
     """Add the environments to Gymnasium's registry; doing it twice changes nothing."""
-    for spec in ():
+    for spec in ENVIRONMENTS:
         if spec["id"] not in registry:
             register(**spec)

@@ -10,13 +10,22 @@ from rnce.envs.path_planning.geometry import (
     segment_clearance,
     segment_distance,
 )
-from rnce.envs.path_planning.scenes import Scene, SceneParams, sample_scene, sample_scenes, scene_for_seed
+from rnce.envs.path_planning.scenes import (
+    Scene,
+    SceneParams,
+    check_scene,
+    sample_scene,
+    sample_scenes,
+    scene_for_seed,
+    scenes_for_seeds,
+)
 
 __all__ = [
     "CostTerms",
     "CostWeights",
     "Scene",
     "SceneParams",
+    "check_scene",
     "collided",
     "min_clearance",
     "obstacle_cost",
@@ -24,6 +33,7 @@ __all__ = [
     "sample_scene",
     "sample_scenes",
     "scene_for_seed",
+    "scenes_for_seeds",
     "segment_clearance",
     "segment_distance",
 ]

@@ -43,6 +43,9 @@ class CostWeights:
                 raise ValueError(f"CostWeights.{name} must be finite and not negative, got {value!r}")
 
 
+DEFAULT_WEIGHTS = CostWeights()
+
+
 class CostTerms(NamedTuple):
     """The weighted terms of a path's cost, each of shape (...)."""
 
@@ -113,7 +116,7 @@ def obstacle_cost(path: Array, obstacles: Array) -> Array:
     return xp.sum(obstacle_depth(*_segments_and_circles(path, obstacles)), axis=(-2, -1))
 
 
-def path_cost(path: Array, obstacles: Array, goal: Array, weights: CostWeights = CostWeights()) -> CostTerms:  # noqa: B008
+def path_cost(path: Array, obstacles: Array, goal: Array, weights: CostWeights = DEFAULT_WEIGHTS) -> CostTerms:
     """The paper's objective (eq. path_planning_cost) by terms, each weighted -> three of (...)."""
     xp = _namespace(path, obstacles, goal)
     return CostTerms(
