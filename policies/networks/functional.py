@@ -61,9 +61,7 @@ def functional(make: Callable[[nnx.Rngs], Any]) -> Network:
     def encode(params: Params, context: Context) -> Code:
         return module(params).encode(context)
 
-    def apply(
-        params: Params, code: Code, y: Float[Array, " dim"], t: Float[Array, ""] | float
-    ) -> Float[Array, "..."]:
+    def apply(params: Params, code: Code, y: Float[Array, " dim"], t: Float[Array, ""] | float) -> Float[Array, "..."]:
         return module(params)(code, y, jnp.asarray(t, y.dtype))
 
     def apply_with_divergence(
