@@ -14,6 +14,7 @@ from typing import NoReturn
 # first line of its docstring the summary in `rnce --help`.
 COMMANDS: dict[str, str] = {
     "list": "rnce.cli.list_command:list_everything",
+    "eval": "rnce.cli.eval_command:evaluate",
 }
 
 BAD_INPUT = 2  # exit code

@@ -1,0 +1,172 @@
+"""`evaluate`: settings in, result out; in this process, over worker processes or over Ray, with the same bits."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from rnce.eval.journal import Journal
+from rnce.eval.metrics import main_metric, modes_per_seed, per_seed, summarize
+from rnce.eval.ray_workers import run_on_ray
+from rnce.eval.rollout import Runner, ShardResult
+from rnce.eval.settings import Episode, Job, Settings
+from rnce.eval.workers import run_in_processes
+
+
+@dataclass(frozen=True)
+class Result:
+    """Everything an evaluation found."""
+
+    settings: Settings
+    episodes: list[Episode]
+    params: int | None
+    plan_seconds: list[float] = field(repr=False)
+    seconds: float
+    interrupted: bool = False
+
+    @property
+    def failed(self) -> list[Episode]:
+        """Episodes that ended with an error instead of figures."""
+        return [episode for episode in self.episodes if episode.error is not None]
+
+    def to_json(self) -> dict:
+        """The result's JSON form; the keys are part of the interface."""
+        settings = self.settings
+        modes = modes_per_seed(self.episodes)
+        result = {
+            "policy": settings.policy,
+            "env": settings.env,
+            "params": self.params,
+            "seeds": list(settings.seeds),
+            "rollouts": settings.rollouts,
+            "samples": settings.samples,
+            "sampler": settings.sampler,
+            "ranker": settings.ranker,
+            "max_steps": settings.max_steps,
+            "episodes": len(self.episodes) - len(self.failed),
+            "metrics": summarize(self.episodes),
+            "plan_ms": plan_ms(self.plan_seconds, settings.n_slots),
+            "failed": [{"seed": e.seed, "rollout": e.rollout, "error": e.error} for e in self.failed],
+            "per_seed": per_seed(self.episodes),
+            "seconds": round(self.seconds, 3),
+            "interrupted": self.interrupted,
+        }
+        if modes:
+            result["modes_per_seed"] = {str(seed): dict(counts.most_common()) for seed, counts in modes.items()}
+        return result
+
+
+def plan_ms(seconds: Iterable[float], environments: int) -> dict:
+    """Median and 95th percentile of the planning time in milliseconds, of one call for this many environments."""
+    milliseconds = 1000 * np.asarray(list(seconds))
+    p50, p95 = np.quantile(milliseconds, [0.5, 0.95]) if len(milliseconds) else (None, None)
+    return {"p50": _rounded(p50), "p95": _rounded(p95), "environments": environments}
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(float(value), 3)
+
+
+def evaluate(
+    settings: Settings,
+    workers: int = 1,
+    ray: str | None = None,
+    journal: Path | None = None,
+    resume: bool = False,
+    progress: bool = True,
+) -> Result:
+    """Run every episode of the settings.
+
+    Ctrl-C returns what is there so far, marked `interrupted`; a `journal` keeps finished shards on disk, and `resume`
+    goes on from it. Neither `workers` nor `ray` (a cluster's address, or "local") changes a bit of the episodes.
+    """
+    if workers < 1:
+        raise ValueError(f"workers must be at least 1, got {workers}")
+    if resume and journal is None:
+        raise ValueError("resume needs a journal; name the output file of the evaluation to go on with")
+    begin = time.perf_counter()
+    book = Journal(journal, settings, resume) if journal else None
+    finished = dict(book.finished) if book else {}
+    shards = {index: jobs for index, jobs in enumerate(settings.shards) if index not in finished}
+    interrupted = False
+    with _Progress(settings, progress) as bar:
+        for result in finished.values():
+            bar.add_all(result.episodes)
+        try:
+            for index, result in _run(settings, shards, workers, ray, bar.add):
+                finished[index] = result
+                bar.add_all(result.episodes)
+                if book:
+                    book.add(index, result)
+        except KeyboardInterrupt:
+            interrupted = True
+        episodes = bar.episodes
+    if book:
+        book.close(remove=not interrupted)
+    return Result(
+        settings,
+        [episodes[job] for job in settings.jobs if job in episodes],
+        next((result.params for result in finished.values() if result.params is not None), None),
+        [seconds for _, result in sorted(finished.items()) for seconds in result.plan_seconds],
+        time.perf_counter() - begin,
+        interrupted,
+    )
+
+
+def _run(
+    settings: Settings,
+    shards: dict[int, list[Job]],
+    workers: int,
+    ray: str | None,
+    on_episode: Callable[[Episode], None],
+) -> Iterable[tuple[int, ShardResult]]:
+    if not shards:
+        return
+    if ray is not None:
+        yield from run_on_ray(settings, shards, ray, workers if workers > 1 else None, on_episode)
+    elif workers > 1:
+        yield from run_in_processes(settings, shards, workers, on_episode)
+    else:
+        runner = Runner(settings)
+        try:
+            for index, jobs in shards.items():
+                yield index, runner.run(jobs, on_episode)
+        finally:
+            runner.close()
+
+
+class _Progress:
+    """A progress bar with the running mean of the task's main figure; keeps the episodes heard of so far."""
+
+    def __init__(self, settings: Settings, show: bool) -> None:
+        self.episodes: dict[Job, Episode] = {}
+        self._metric, self._total = main_metric(settings.env), 0.0
+        self._measured = self._failed = 0
+        self._bar = tqdm(total=len(settings.jobs), desc=settings.policy, unit="ep", disable=not show, smoothing=0.05)
+
+    def __enter__(self) -> "_Progress":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._bar.close()
+
+    def add_all(self, episodes: Iterable[Episode]) -> None:
+        for episode in episodes:
+            self.add(episode)
+
+    def add(self, episode: Episode) -> None:
+        """Count an episode once, though a restarted worker may tell of it again."""
+        job = Job(episode.seed, episode.rollout)
+        if job in self.episodes:
+            return
+        self.episodes[job] = episode
+        self._failed += episode.error is not None
+        if self._metric in episode.metrics:
+            self._total += episode.metrics[self._metric]
+            self._measured += 1
+        shown = {self._metric: f"{self._total / self._measured:.3f}"} if self._measured else {}
+        self._bar.set_postfix(shown | ({"failed": self._failed} if self._failed else {}), refresh=False)
+        self._bar.update()

@@ -1,0 +1,55 @@
+"""Shards spread over a Ray cluster, with the results of one process."""
+
+from collections.abc import Callable, Iterator
+
+from rnce.eval.rollout import Runner, ShardResult
+from rnce.eval.settings import Episode, Job, Settings
+
+RETRIES = 3
+
+
+def run_on_ray(
+    settings: Settings,
+    shards: dict[int, list[Job]],
+    address: str,
+    workers: int | None,
+    on_episode: Callable[[Episode], None],
+) -> Iterator[tuple[int, ShardResult]]:
+    """Yield (index, result) of each shard as it ends.
+
+    `address` is the cluster's, or "local" for one of this machine's own; `workers` actors of one CPU each (None: as
+    many as the cluster has CPUs) keep the compiled policy between shards. Ray restarts an actor that dies.
+    """
+    try:
+        import ray
+    except ImportError as error:
+        raise ImportError("--ray needs the extra `ray`: pip install 'rnce[ray]'") from error
+
+    started = not ray.is_initialized()
+    if started:
+        ray.init(address=address, num_cpus=workers if address == "local" else None, include_dashboard=False)
+    try:
+        n_actors = min(workers or int(ray.cluster_resources().get("CPU", 1)), len(shards))
+        remote = ray.remote(max_restarts=-1, max_task_retries=RETRIES, num_cpus=1)(Runner)
+        actors = [remote.remote(settings) for _ in range(n_actors)]
+        waiting = list(shards)
+        running = {}
+
+        def give(actor) -> None:
+            if waiting:
+                shard = waiting.pop(0)
+                running[actor.run.remote(shards[shard])] = (shard, actor)
+
+        for actor in actors:
+            give(actor)
+        while running:
+            (done,), _ = ray.wait(list(running), num_returns=1)
+            shard, actor = running.pop(done)
+            result = ray.get(done)
+            give(actor)
+            for episode in result.episodes:
+                on_episode(episode)
+            yield shard, result
+    finally:
+        if started:
+            ray.shutdown()
