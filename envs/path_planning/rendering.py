@@ -30,8 +30,7 @@ def draw(
     candidates: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
 ) -> "pygame.Surface":
     """Draw one environment's state, its path (n, 2) and candidates (paths, brightness in [0, 1])."""
-    import pygame
-    from pygame import gfxdraw
+    from rnce.envs.quiet_pygame import pygame
 
     surface = pygame.Surface((size, size))
     surface.fill(BACKGROUND)
@@ -42,8 +41,8 @@ def draw(
 
     def disc(centre: NDArray[np.float64], radius: float, colour: tuple[int, int, int]) -> None:
         x, y = np.rint(pixels(centre)).astype(int).tolist()
-        gfxdraw.aacircle(surface, x, y, round(radius), colour)
-        gfxdraw.filled_circle(surface, x, y, round(radius), colour)
+        pygame.gfxdraw.aacircle(surface, x, y, round(radius), colour)
+        pygame.gfxdraw.filled_circle(surface, x, y, round(radius), colour)
 
     def line(points: NDArray[np.float64], colour: Any, width: int) -> None:
         if len(points) > 1:
@@ -115,13 +114,13 @@ class Renderer:
     def close(self) -> None:
         """Close the window; rendering again opens a new one."""
         if self._window is not None:
-            import pygame
+            from rnce.envs.quiet_pygame import pygame
 
             pygame.display.quit()
             self._window = self._clock = None
 
     def _show(self, surface: "pygame.Surface") -> None:
-        import pygame
+        from rnce.envs.quiet_pygame import pygame
 
         if self._window is None or self._clock is None:
             pygame.display.init()
@@ -136,7 +135,7 @@ class Renderer:
 
 def as_image(surface: "pygame.Surface") -> NDArray[np.uint8]:
     """A surface as (height, width, 3)."""
-    import pygame
+    from rnce.envs.quiet_pygame import pygame
 
     return np.ascontiguousarray(np.swapaxes(pygame.surfarray.array3d(surface), 0, 1))
 

@@ -14,6 +14,7 @@ from typing import NoReturn
 # first line of its docstring the summary in `rnce --help`.
 COMMANDS: dict[str, str] = {
     "list": "rnce.cli.list_command:list_everything",
+    "play": "rnce.cli.play_command:play",
     "eval": "rnce.cli.eval_command:evaluate",
 }
 
