@@ -6,6 +6,13 @@ __all__ = ["ENVIRONMENTS", "register_environments"]
 
 # Arguments of `gymnasium.register`; entry points are strings, so nothing is imported before it is made.
 ENVIRONMENTS = (
+    {"id": "PushT-v0", "entry_point": "rnce.envs.pusht:PushTEnv", "max_episode_steps": 200},
+    {
+        "id": "PushTEasy-v0",
+        "entry_point": "rnce.envs.pusht:PushTEnv",
+        "max_episode_steps": 200,
+        "kwargs": {"init": "near_goal"},
+    },
     {
         "id": "PathPlanning-v0",
         "entry_point": "rnce.envs.path_planning.env:PathPlanningEnv",
