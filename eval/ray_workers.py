@@ -1,5 +1,7 @@
 """Shards spread over a Ray cluster, with the results of one process."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator
 
 from rnce.eval.rollout import Runner, ShardResult
@@ -27,7 +29,15 @@ def run_on_ray(
 
     started = not ray.is_initialized()
     if started:
-        ray.init(address=address, num_cpus=workers if address == "local" else None, include_dashboard=False)
+        local = address == "local"
+        ray.init(
+            address=address,
+            num_cpus=workers if local else None,
+            include_dashboard=False,
+            log_to_driver=False,
+            # A local worker finds the modules that this process finds; on a cluster they have to be installed.
+            runtime_env={"env_vars": {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}} if local else None,
+        )
     try:
         n_actors = min(workers or int(ray.cluster_resources().get("CPU", 1)), len(shards))
         remote = ray.remote(max_restarts=-1, max_task_retries=RETRIES, num_cpus=1)(Runner)
@@ -45,7 +55,10 @@ def run_on_ray(
         while running:
             (done,), _ = ray.wait(list(running), num_returns=1)
             shard, actor = running.pop(done)
-            result = ray.get(done)
+            try:
+                result = ray.get(done)
+            except ray.exceptions.RayActorError as error:  # the policy or the environment could not be made
+                raise ValueError(f"a Ray worker cannot start: {str(error).strip().splitlines()[-1]}") from error
             give(actor)
             for episode in result.episodes:
                 on_episode(episode)
