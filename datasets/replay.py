@@ -162,7 +162,7 @@ class _CheckedArray:
         rows = array.shape[0] if length is None else min(length, array.shape[0])
         self.shape = (rows, *array.shape[1:])
         self.dtype = np.dtype(array.dtype)
-        _check_chunks_exist(array, rows)
+        _check_chunks(array, rows)
 
     def __getitem__(self, rows: Any) -> np.ndarray:
         chosen = np.arange(self.shape[0])[rows]
@@ -274,22 +274,34 @@ def _check_matches(path: Path, stored: Mapping[str, zarr.Array], new: Mapping[st
             raise DatasetError(f"{path}: {key!r} is {stored[key].dtype}, got {value.dtype}")
 
 
-def _check_chunks_exist(array: zarr.Array, rows: int) -> None:
-    """A chunk that is not there reads as zeros. Where the writer is known to write every chunk, it is damage instead.
+def _check_chunks(array: zarr.Array, rows: int) -> None:
+    """Check that the chunks are there and of the size they claim, without decoding them.
 
-    Writers of zarr 2 replay buffers and this module do; other writers of zarr 3 leave out empty chunks by default.
+    A chunk that is not there reads as zeros. Where the writer is known to write every chunk, it is damage instead:
+    writers of zarr 2 replay buffers and this module do, others of zarr 3 leave out empty chunks by default.
     """
     folder = _folder(array.store)
-    promised = array.metadata.zarr_format == 2 or any(
-        codec.__class__.__name__ == "Crc32cCodec" for codec in array.compressors
-    )
-    if not promised:
-        return
+    codecs = [codec.__class__.__name__ for codec in array.compressors]
+    complete = array.metadata.zarr_format == 2 or "Crc32cCodec" in codecs
     counts = [-(-size // chunk) for size, chunk in zip((rows, *array.shape[1:]), _grid(array), strict=True)]
     for coordinates in itertools.product(*map(range, counts)):
         key = array.metadata.encode_chunk_key(coordinates)
-        if not (folder / array.path / key).is_file():
+        file = folder / array.path / key
+        if file.is_file():
+            if codecs[-1:] in (["Blosc"], ["BloscCodec"]) and array.shards is None:
+                _check_blosc(file, f"{folder}: array {array.path!r}: chunk {key}")
+        elif complete:
             raise DamagedDatasetError(f"{folder}: array {array.path!r}: chunk {key} is missing")
+
+
+def _check_blosc(file: Path, what: str) -> None:
+    """Blosc believes the size in its header and reads past the end of a truncated buffer; so look first."""
+    with file.open("rb") as stream:
+        header = stream.read(16)
+    size = file.stat().st_size
+    claimed = int.from_bytes(header[12:16], "little")
+    if len(header) < 16 or claimed != size:
+        raise DamagedDatasetError(f"{what} is damaged (it has {size} bytes instead of {claimed})")
 
 
 def _diagnosis(array: zarr.Array, rows: np.ndarray, error: Exception) -> DamagedDatasetError:
