@@ -4,16 +4,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from rnce.policies.networks import config as _config
+from rnce.policies.networks.concat_squash import ConcatSquash
 from rnce.policies.networks.config import NetworkConfig
+from rnce.policies.networks.film import CMHF
 from rnce.policies.networks.functional import Network, count_params, exact_divergence, functional
 from rnce.policies.networks.mlp import ResidualMLP
 from rnce.policies.networks.pairs import PairNetwork
 from rnce.policies.networks.shallow import ShallowField
+from rnce.policies.networks.transformer import Transformer
 
 NETWORKS: dict[str, type[NetworkConfig]] = {
     "residual-mlp": ResidualMLP,
     "shallow-field": ShallowField,
+    "concat-squash": ConcatSquash,
     "pairs": PairNetwork,
+    "transformer": Transformer,
+    "cmhf": CMHF,
 }
 
 
@@ -28,12 +34,15 @@ def network_to_dict(config: NetworkConfig) -> dict[str, Any]:
 
 
 __all__ = [
+    "CMHF",
     "NETWORKS",
+    "ConcatSquash",
     "Network",
     "NetworkConfig",
     "PairNetwork",
     "ResidualMLP",
     "ShallowField",
+    "Transformer",
     "count_params",
     "exact_divergence",
     "functional",

@@ -26,6 +26,11 @@ class Signature:
         """Size of the flat event."""
         return self.event_shape[0] * self.event_shape[1]
 
+    @property
+    def outputs(self) -> int:
+        """Size of the last layer: the event for a field, one for an energy."""
+        return 1 if self.output == "energy" else self.dim
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
@@ -35,7 +40,7 @@ class NetworkConfig:
         time_transform: `identity`, or `log` for t ↦ −log(1.1 − t), which spreads the times near the data.
         time_features: sines and cosines of the time fed to the time embedding beside the time itself; 0 for none.
         time_width: width of the embedding of the time; 0 makes the network independent of time.
-        time_depth: dense layers of the embedding of the time.
+        time_depth: dense layers of the embedding of the time; 0 passes the features as they are.
         base: `gaussian` adds −‖y‖²/2 to an energy, so that an untrained one is the prior instead of improper.
     """
 

@@ -53,12 +53,11 @@ class Time(nnx.Module):
     """Embedding of the time. Its size is `size`: 0 for a network that does not depend on time."""
 
     def __init__(self, config: NetworkConfig, rngs: nnx.Rngs):
-        self.transform, self.features, self.size = config.time_transform, config.time_features, config.time_width
-        widths = [1 + 2 * (config.time_features // 2)] + [config.time_width] * config.time_depth
-        if self.size:
-            self.layers = named("layer", (dense(a, b, rngs) for a, b in itertools.pairwise(widths)))
-        if self.size and not config.time_depth:
-            raise ValueError("time_depth=0 leaves the time without an embedding: use 1 or more, or time_width=0.")
+        self.transform, self.frequencies = config.time_transform, config.time_features // 2
+        widths = [1 + 2 * self.frequencies] + [config.time_width] * config.time_depth
+        self.size = widths[-1] if config.time_width else 0
+        layers = itertools.pairwise(widths) if self.size else ()
+        self.layers = named("layer", (dense(a, b, rngs) for a, b in layers))
 
     def __call__(self, t: Float[Array, ""]) -> Float[Array, " size"]:
         """Features of one time."""
@@ -66,7 +65,7 @@ class Time(nnx.Module):
             return jnp.zeros(0, t.dtype)
         t = -jnp.log(1.1 - t) if self.transform == "log" else t
         # Periods from a few times the unit interval down to a tenth of it: finer ones would only fit noise.
-        angles = t * jnp.geomspace(1.0, 64.0, max(self.features // 2, 1))[: self.features // 2]
+        angles = t * jnp.geomspace(1.0, 64.0, self.frequencies)
         h = jnp.concatenate([t[None], jnp.sin(angles), jnp.cos(angles)])
         for layer in self.layers.values():
             h = nnx.swish(layer(h))
@@ -114,17 +113,20 @@ class Head(nnx.Module):
     """Last layer: an event-sized field, or an energy with its base measure."""
 
     def __init__(self, width: int, signature: Signature, config: NetworkConfig, rngs: nnx.Rngs):
-        self.energy, self.base = signature.output == "energy", config.base
-        self.layer = dense(width, 1 if self.energy else signature.dim, rngs, scale=SMALL)
+        self.output, self.base = signature.output, config.base
+        self.layer = dense(width, signature.outputs, rngs, scale=SMALL)
 
     def __call__(self, h: Float[Array, " width"], y: Float[Array, " dim"]) -> Float[Array, "..."]:
         """The field (dim,) or the energy ()."""
-        out = self.layer(h)
-        return finish(out, y, self.base) if self.energy else out
+        return finish(self.layer(h), y, self.output, self.base)
 
 
-def finish(out: Float[Array, " one"], y: Float[Array, " dim"], base: str) -> Float[Array, ""]:
-    """An energy from the network's one output and the base measure."""
+def finish(
+    out: Float[Array, " outputs"], y: Float[Array, " dim"], output: str, base: str = "none"
+) -> Float[Array, "..."]:
+    """A field as it is, or an energy from the network's one output and the base measure."""
+    if output == "field":
+        return out
     return out[0] - 0.5 * jnp.sum(y**2) if base == "gaussian" else out[0]
 
 
