@@ -11,7 +11,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rnce.envs.pusht.geometry import AGENT_RADIUS, BAR, CANVAS, STEM, WALL_HIGH, WALL_LOW, Point, Pose, transform
+from rnce.envs.pusht.geometry import (
+    AGENT_RADIUS,
+    BAR,
+    CANVAS,
+    OUTLINE,
+    STEM,
+    WALL_HIGH,
+    WALL_LOW,
+    Point,
+    Pose,
+    transform,
+)
 from rnce.envs.quiet_pygame import pygame
 
 SIDE = int(CANVAS)
@@ -20,6 +31,7 @@ Colour = tuple[int, int, int]
 
 BACKGROUND: Colour = (255, 255, 255)
 GOAL_GREEN: Colour = (144, 238, 144)
+GOAL_EDGE: Colour = (46, 139, 87)
 WALL_GREY: Colour = (211, 211, 211)
 BLOCK_EDGE: Colour = (119, 136, 153)
 BLOCK_FILL: Colour = (143, 163, 184)
@@ -46,13 +58,13 @@ class Canvas:
     def __init__(self) -> None:
         self.pixels = np.zeros((SIDE, SIDE), dtype=np.uint32)  # shares its memory with the surface: no copies
         self.surface = pygame.image.frombuffer(self.pixels.view(np.uint8), (SIDE, SIDE), "RGBX")
-        self._goal: Pose | None = None
+        self.goal: Pose | None = None
         self.clean = np.zeros_like(self.pixels)
         self._dirty: list[Rect] = []
 
     def draw(self, agent: Point, block: Pose, goal: Pose) -> list[Rect]:
         """Draw the scene; returns where it differs from the picture without agent and block."""
-        if goal != self._goal:
+        if goal != self.goal:
             self._draw_goal_and_walls(goal)
         for left, top, right, bottom in self._dirty:
             self.pixels[top:bottom, left:right] = self.clean[top:bottom, left:right]
@@ -70,7 +82,7 @@ class Canvas:
         return self._dirty
 
     def _draw_goal_and_walls(self, goal: Pose) -> None:
-        self._goal = goal
+        self.goal = goal
         self.surface.fill(BACKGROUND)
         for box in (BAR, STEM):
             pygame.draw.polygon(self.surface, GOAL_GREEN, _to_pixels(transform(box.corners, goal)))
@@ -146,8 +158,10 @@ def picture(canvas: Canvas, target: Point | None, label: str, size: Pixel) -> np
 
 
 def annotate(canvas: Canvas, target: Point | None, label: str) -> "pygame.Surface":
-    """A copy of the canvas with a cross at the target and a label in the corner."""
+    """A copy of the canvas with the goal's outline over the block, a cross at the target and a label in the corner."""
     surface = canvas.surface.copy()
+    if canvas.goal is not None:
+        pygame.draw.aalines(surface, GOAL_EDGE, True, transform(OUTLINE, canvas.goal))
     if target is not None:
         ((x, y),) = _to_pixels([target])
         pygame.draw.line(surface, TARGET_RED, (x - 10, y), (x + 10, y), 3)

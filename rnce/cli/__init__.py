@@ -14,8 +14,12 @@ from typing import NoReturn
 # first line of its docstring the summary in `rnce --help`.
 COMMANDS: dict[str, str] = {
     "list": "rnce.cli.list_command:list_everything",
+    "demo": "rnce.cli.demo_command:demo",
     "play": "rnce.cli.play_command:play",
     "eval": "rnce.cli.eval_command:evaluate",
+    "bench env": "rnce.cli.bench_env_command:bench_env",
+    "bench harness": "rnce.cli.eval_bench_command:harness",
+    "bench path-planning-env": "rnce.cli.bench_path_planning_command:bench_path_planning_env",
 }
 
 BAD_INPUT = 2  # exit code
