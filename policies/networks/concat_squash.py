@@ -44,10 +44,9 @@ class ConcatSquashModule(nnx.Module):
         outputs = [*widths[1:], signature.outputs]
         scales = [1.0] * (config.depth - 1) + [SMALL]
         # The first layer acts on the concatenation (x, y) as a sum of two, of which one is computed once per context.
-        scales[0] *= (signature.dim / (signature.dim + context)) ** 0.5
-        self.context_in = dense(
-            context, outputs[0], rngs, scale=scales[0] * (context / signature.dim) ** 0.5, bias=False
-        )
+        share = context / (context + signature.dim)
+        self.context_in = dense(context, outputs[0], rngs, scale=scales[0] * share**0.5, bias=False)
+        scales[0] *= (1 - share) ** 0.5
         self.layers = named(
             "layer", (SquashLayer(a, b, self.time.size, s, rngs) for a, b, s in zip(widths, outputs, scales))
         )

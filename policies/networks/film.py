@@ -1,7 +1,8 @@
 """Conv1D-Multi-Head-FiLM: the paper's Push-T proposal, whose attention never sees the event.
 
-The context's tokens go through self-attention; in each block learned queries read scales and shifts from them, which act
-on the convolved event tokens. All but the convolutions and projections depends on (x, t) only and is shared by candidates.
+The context's tokens go through self-attention; in each block learned queries read scales and shifts from them, which
+act on the convolved event tokens. All but the convolutions and projections depends on (x, t) only and serves all
+candidates.
 """
 
 import dataclasses
@@ -38,7 +39,7 @@ class CMHFModule(nnx.Module):
     """See `CMHF`."""
 
     def __init__(self, config: CMHF, signature: Signature, rngs: nnx.Rngs):
-        self.width, self.event_shape = config.width, signature.event_shape
+        self.width, self.context_width, self.event_shape = config.width, config.context_width, signature.event_shape
         self.tokenizer = Tokenizer(config, signature.context_shapes, config.context_width, rngs)
         self.context_lift = dense(config.context_width, config.width, rngs)
         self.time = Time(config, rngs)
@@ -50,11 +51,8 @@ class CMHFModule(nnx.Module):
 
     def encode(self, context: Context) -> Float[Array, "n width"]:
         """Tokens of the context."""
-        tokens = [
-            jnp.zeros((0, self.width)),
-            *(self.context_lift(nnx.swish(x)) for x in self.tokenizer(context).values()),
-        ]
-        return jnp.concatenate(tokens)
+        tokens = self.tokenizer(context).values()
+        return self.context_lift(nnx.swish(jnp.concatenate([jnp.zeros((0, self.context_width)), *tokens])))
 
     def __call__(
         self, code: Float[Array, "n width"], y: Float[Array, " dim"], t: Float[Array, ""]

@@ -53,9 +53,8 @@ class Tokenizer(nnx.Module):
         self.unordered, self.width = tuple(config.unordered), width
         shapes = features_only(shapes)
         self.vision = nnx.Dict({n: self._resnet(config, s, rngs) for n, s in shapes.items() if len(s) == 4})
-        sizes = {
-            n: self.vision[n].size if n in self.vision else (*s, 1)[-1] if not s else s[-1] for n, s in shapes.items()
-        }
+        sizes = {name: shape[-1] if shape else 1 for name, shape in shapes.items()}
+        sizes |= {name: resnet.size for name, resnet in self.vision.items()}
         self.lifts = nnx.Dict({name: dense(size, width, rngs) for name, size in sizes.items()})
 
     @staticmethod
