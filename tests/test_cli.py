@@ -54,6 +54,20 @@ def test_list_shows_environments(capsys):
     assert "PushT-v0" in out
 
 
+def test_list_finds_shipped_policies_by_their_files(tmp_path, monkeypatch):
+    from rnce.cli import list_command
+
+    monkeypatch.setattr(list_command, "files", lambda package: tmp_path)
+    assert list_command.shipped_policies() == []
+    for name in ("pusht/r-nce", "pusht/nf", "pinwheel/ibc"):
+        folder = tmp_path / "pretrained" / name
+        folder.mkdir(parents=True)
+        (folder / "config.json").touch()
+    (tmp_path / "pretrained" / "pusht" / "unfinished").mkdir()
+    (tmp_path / "pretrained" / "README.md").touch()
+    assert list_command.shipped_policies() == ["pinwheel/ibc", "pusht/nf", "pusht/r-nce"]
+
+
 def test_python_dash_m():
     result = subprocess.run([sys.executable, "-m", "rnce", "nonsense"], capture_output=True, text=True, check=False)
     assert result.returncode == 2
