@@ -20,6 +20,15 @@ _ALIASES = {"keypoints": "environment_state_agent_pos"}
 _RESET_OPTIONS = ("state", "goal_pose", "reset_to_state")
 # The agent can press the block through a wall, though not far: it has to stay in touch from inside the canvas.
 _BLOCK_LOW, _BLOCK_HIGH = -CANVAS / 2, 1.5 * CANVAS
+_ON_CANVAS, _BLOCK_RANGE, _ANY = (0.0, CANVAS), (_BLOCK_LOW, _BLOCK_HIGH), (-math.inf, math.inf)
+_STATE_LIMITS = {
+    "agent x": _ON_CANVAS,
+    "agent y": _ON_CANVAS,
+    "block x": _BLOCK_RANGE,
+    "block y": _BLOCK_RANGE,
+    "block angle": _ANY,
+}
+_GOAL_LIMITS = {"goal x": _ON_CANVAS, "goal y": _ON_CANVAS, "goal angle": _ANY}
 
 
 class PushTEnv(gym.Env[Any, np.ndarray]):
@@ -259,11 +268,9 @@ def _check_options(options: Mapping[str, Any] | None) -> dict[str, list[float]]:
         raise ValueError("options has both 'state' and 'reset_to_state'; give one of them")
     checked: dict[str, list[float]] = {}
     for name, value in given.items():
-        parts = ("x", "y", "angle") if name == "goal_pose" else ("agent x", "agent y", "block x", "block y", "angle")
-        checked[name] = _check_numbers(f"options[{name!r}]", value, parts)
-        outside = [number for number in checked[name][:-1] if not 0.0 <= number <= CANVAS]
-        if outside:
-            raise ValueError(
-                f"options[{name!r}] has the coordinate {outside[0]}; positions must lie in [0, {CANVAS:g}]"
-            )
+        limits = _GOAL_LIMITS if name == "goal_pose" else _STATE_LIMITS
+        checked[name] = _check_numbers(f"options[{name!r}]", value, tuple(limits))
+        for number, (part, (low, high)) in zip(checked[name], limits.items()):
+            if not low <= number <= high:
+                raise ValueError(f"options[{name!r}] has {part} {number}; it must lie in [{low:g}, {high:g}]")
     return checked

@@ -101,7 +101,10 @@ class Camera:
     def __init__(self, width: int, height: int) -> None:
         self.canvas = Canvas()
         self._columns, self._rows = _Taps.spread(width), _Taps.spread(height)
-        self._indices = self._rows.indices[:, None] * SIDE + self._columns.indices
+        # Both neighbours in a column, one below the other, are rows 2i and 2i + 1; those in a row are two tables.
+        self._indices = self._rows.indices.reshape(-1, 1) * SIDE + self._columns.indices.T[:, None, :]
+        self._column_weights = np.repeat(self._columns.weights.T, 4, axis=1)
+        self._row_weights = self._rows.weights.reshape(-1, 1)
         self._goal: Pose | None = None
         self._clean = np.zeros((height, width, 3), dtype=np.uint8)
 
@@ -120,31 +123,31 @@ class Camera:
         """Fill the part of the image that sees the region."""
         left, right = self._columns.seeing(region.left, region.right)
         top, bottom = self._rows.seeing(region.top, region.bottom)
-        seen = pixels.ravel().take(self._indices[2 * top : 2 * bottom, 2 * left : 2 * right])
-        channels = seen.view(np.uint8).reshape(*seen.shape, 4)[..., :3].astype(np.int32)
-        weights = self._columns.weights[2 * left : 2 * right, None]
-        weighted = channels * weights
-        across = (weighted[:, 0::2] + weighted[:, 1::2]) >> 4
-        weighted = (across * self._rows.weights[2 * top : 2 * bottom, None, None]) >> 16
-        image[top:bottom, left:right] = (weighted[0::2] + weighted[1::2] + 2) >> 2
+        # Lines of pixels are kept as flat lines of channels: numpy is fast along long last axes.
+        rows, columns = slice(2 * top, 2 * bottom), slice(left, right)
+        channels, across = slice(4 * left, 4 * right), 0
+        for indices, weights in zip(self._indices, self._column_weights):
+            seen = pixels.ravel().take(indices[rows, columns]).view(np.uint8)
+            across = across + seen * weights[channels]
+        down = ((across >> 4) * self._row_weights[rows]) >> 16
+        blend = (down[0::2] + down[1::2] + 2) >> 2
+        image[top:bottom, left:right] = blend.reshape(bottom - top, right - left, 4)[..., :3]
 
 
 class _Taps(NamedTuple):
-    """For each pixel of a resized line the two neighbours on the canvas it blends, and their weights, interleaved."""
+    """For each pixel of a resized line, the two neighbours on the canvas that it blends."""
 
-    first: list[int]  # the first of the two neighbours
-    indices: np.ndarray
-    weights: np.ndarray  # sum to 2048 for each pixel
+    indices: np.ndarray  # (count, 2)
+    weights: np.ndarray  # (count, 2), sum to 2048
+    first: list[int]  # the first of the two, for searching
 
     @classmethod
     def spread(cls, count: int) -> "_Taps":
         """`count` pixels spread evenly over the canvas."""
         position = (np.arange(count) + 0.5) * (SIDE / count) - 0.5
         first = np.clip(np.floor(position), 0, SIDE - 2).astype(np.int64)
-        second_weight = np.round(np.clip(position - first, 0.0, 1.0) * 2048).astype(np.int32)
-        indices = np.stack([first, first + 1], axis=1).ravel()
-        weights = np.stack([2048 - second_weight, second_weight], axis=1).ravel()
-        return cls(first.tolist(), indices, weights)
+        share = np.round(np.clip(position - first, 0.0, 1.0) * 2048).astype(np.int32)
+        return cls(np.stack([first, first + 1], axis=1), np.stack([2048 - share, share], axis=1), first.tolist())
 
     def seeing(self, start: int, stop: int) -> tuple[int, int]:
         """The range of pixels that blend any of start … stop − 1."""
