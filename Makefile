@@ -4,13 +4,17 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PARTS := envs policies datasets eval
 
-.PHONY: demo test lint format clean
+.PHONY: demo test test-pymunk lint format clean
 
 demo: $(INSTALLED)  ## roll a policy in both environments; writes pictures and videos to out/demo
 	$(BIN)/rnce demo --out out/demo
 
 test: $(INSTALLED)  ## the whole test suite
 	SDL_VIDEODRIVER=dummy $(BIN)/pytest -n 2
+
+test-pymunk: $(INSTALLED) .venv-pymunk6/.installed  ## Push-T tests on the installed pymunk and on the other major version
+	SDL_VIDEODRIVER=dummy $(BIN)/pytest tests/envs/test_pusht_*.py
+	SDL_VIDEODRIVER=dummy .venv-pymunk6/bin/pytest tests/envs/test_pusht_*.py
 
 lint: $(INSTALLED) build/typing  ## ruff and pyright
 	$(BIN)/ruff check .
@@ -28,6 +32,15 @@ $(INSTALLED): pyproject.toml requirements.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint requirements.txt --editable '.[dev]'
 	touch $@
 
+# Only what the environment and its tests need; the pins that are not about pymunk hold here too.
+.venv-pymunk6/.installed: pyproject.toml requirements.txt
+	$(PYTHON) -m venv .venv-pymunk6
+	grep -v '^pymunk==' requirements.txt > .venv-pymunk6/constraints.txt
+	.venv-pymunk6/bin/pip install --quiet --disable-pip-version-check --constraint .venv-pymunk6/constraints.txt \
+		pymunk==6.11.1 gymnasium pygame shapely zarr hypothesis pytest pytest-timeout
+	.venv-pymunk6/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
 # A type checker cannot follow an editable install that maps folders, so it gets the import tree as links.
 build/typing: FORCE
 	rm -rf $@ && mkdir -p $@/rnce
@@ -36,4 +49,4 @@ build/typing: FORCE
 FORCE:
 
 clean:
-	rm -rf .venv build dist out
+	rm -rf .venv .venv-pymunk6 build dist out
