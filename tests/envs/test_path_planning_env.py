@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -14,11 +15,15 @@ import rnce  # noqa: F401  (registers)
 from rnce.envs.path_planning import collided, path_cost, scene_for_seed
 from rnce.envs.path_planning.env import PathPlanningEnv
 
+# Gymnasium's types know nothing of what an id makes.
+make: Any = gym.make
+make_vec: Any = gym.make_vec
+
 
 def wander(env, seed, n=49):
     """A seeded random walk; returns everything the environment said."""
     rng = np.random.default_rng(seed)
-    said = [env.reset(seed=seed)]
+    said: list[Any] = [env.reset(seed=seed)]
     position = said[0][0]["position"]
     for _ in range(n):
         position = position + rng.normal(0, 0.1, position.shape)
@@ -44,13 +49,13 @@ def same(a, b):
 @pytest.mark.parametrize("kwargs", [{}, {"n_obstacles": 0}, {"n_obstacles": 3, "n_waypoints": 5}])
 def test_gymnasium_checker(render_mode, kwargs, monkeypatch):
     monkeypatch.setattr(PathPlanningEnv, "metadata", PathPlanningEnv.metadata | {"render_fps": 10_000})  # no waiting
-    env = gym.make("PathPlanning-v0", render_mode=render_mode, **kwargs)
+    env = make("PathPlanning-v0", render_mode=render_mode, **kwargs)
     check_env(env.unwrapped)
     env.close()
 
 
 def test_an_episode_is_49_moves_and_its_figures_are_the_pure_functions():
-    env = gym.make("PathPlanning-v0")
+    env = make("PathPlanning-v0")
     said = wander(env, 100_000)
     path = env.unwrapped.path
     scene = scene_for_seed(100_000)
@@ -75,7 +80,7 @@ def test_an_episode_is_49_moves_and_its_figures_are_the_pure_functions():
 
 
 def test_weights_are_arguments():
-    env = gym.make("PathPlanning-v0", weights={"goal": 1.0, "obstacle": 0.0, "smoothness": 0.0})
+    env = make("PathPlanning-v0", weights={"goal": 1.0, "obstacle": 0.0, "smoothness": 0.0})
     env.reset(seed=0)
     info = env.step(np.array([0.5, 0.5]))[4]
     assert info["cost"] == pytest.approx(info["goal_distance"] ** 2)
@@ -110,7 +115,7 @@ def free_scene(**changes):
 
 
 def test_a_set_scene_is_shown_exactly():
-    env = gym.make("PathPlanning-v0")
+    env = make("PathPlanning-v0")
     scene = free_scene()
     obs, _ = env.reset(seed=0, options=scene)
     np.testing.assert_array_equal(obs["obstacles"], scene["obstacles"])
@@ -121,7 +126,7 @@ def test_a_set_scene_is_shown_exactly():
 
 @pytest.mark.parametrize("names", [["start"], ["goal"], ["obstacles"], ["start", "goal"], ["obstacles", "goal"]])
 def test_parts_that_are_not_set_are_drawn_around_the_others(names):
-    env = gym.make("PathPlanning-v0")
+    env = make("PathPlanning-v0")
     given = {name: free_scene()[name] for name in names}
     obs, _ = env.reset(seed=1, options=given)
     shown = {"start": obs["position"], "goal": obs["goal"], "obstacles": obs["obstacles"]}
@@ -151,7 +156,7 @@ RING = np.array([[0.3 * np.cos(a), 0.3 * np.sin(a), 0.15] for a in np.linspace(0
 )
 @pytest.mark.parametrize("vector", [False, True])
 def test_scenes_that_cannot_be_are_refused_with_the_reason(options, reason, vector):
-    env = gym.make_vec("PathPlanning-v0", num_envs=3) if vector else gym.make("PathPlanning-v0")
+    env = make_vec("PathPlanning-v0", num_envs=3) if vector else make("PathPlanning-v0")
     before, _ = env.reset(seed=3)
     with pytest.raises(ValueError, match=reason):
         env.reset(seed=4, options=options)
@@ -202,11 +207,11 @@ def test_wrong_actions_are_named(action):
 @pytest.mark.parametrize("render_mode", [None, "rgb_array", "human"])
 def test_same_bits_again_rendered_or_not(render_mode, monkeypatch):
     monkeypatch.setattr(PathPlanningEnv, "metadata", PathPlanningEnv.metadata | {"render_fps": 10_000})
-    env = gym.make("PathPlanning-v0", render_mode=render_mode)
-    same(wander(env, 7), wander(gym.make("PathPlanning-v0"), 7))
+    env = make("PathPlanning-v0", render_mode=render_mode)
+    same(wander(env, 7), wander(make("PathPlanning-v0"), 7))
     if render_mode:
         env.render()
-    same(wander(env, 7, 3), wander(gym.make("PathPlanning-v0"), 7, 3))
+    same(wander(env, 7, 3), wander(make("PathPlanning-v0"), 7, 3))
     env.close()
 
 
@@ -233,8 +238,8 @@ def test_same_bits_in_another_process():
 @pytest.mark.parametrize("num_envs", [1, 2, 7, 64])
 @pytest.mark.parametrize("kwargs", [{}, {"n_obstacles": 3, "n_waypoints": 6, "weights": {"goal": 3.0}}])
 def test_native_vector_form_gives_the_bits_of_the_single_one(num_envs, kwargs):
-    native = gym.make_vec("PathPlanning-v0", num_envs=num_envs, **kwargs)
-    sync = gym.make_vec("PathPlanning-v0", num_envs=num_envs, vectorization_mode="sync", **kwargs)
+    native = make_vec("PathPlanning-v0", num_envs=num_envs, **kwargs)
+    sync = make_vec("PathPlanning-v0", num_envs=num_envs, vectorization_mode="sync", **kwargs)
     assert native.metadata["autoreset_mode"] == sync.metadata["autoreset_mode"]
     assert native.observation_space == sync.observation_space
     assert native.action_space == sync.action_space
@@ -249,8 +254,8 @@ def test_native_vector_form_gives_the_bits_of_the_single_one(num_envs, kwargs):
 
 
 def test_large_batches_give_the_bits_of_the_single_form():
-    native = gym.make_vec("PathPlanning-v0", num_envs=4096)
-    single = gym.make("PathPlanning-v0")
+    native = make_vec("PathPlanning-v0", num_envs=4096)
+    single = make("PathPlanning-v0")
     obs, _ = native.reset(seed=0)
     actions = np.random.default_rng(0).uniform(-1, 1, (5, 4096, 2))
     steps = [native.step(a) for a in actions]
@@ -267,7 +272,7 @@ def test_large_batches_give_the_bits_of_the_single_form():
 
 
 def test_without_autoreset_ended_rows_wait_for_their_reset():
-    env = gym.make_vec("PathPlanning-v0", num_envs=4, n_waypoints=3, autoreset_mode="Disabled")
+    env = make_vec("PathPlanning-v0", num_envs=4, n_waypoints=3, autoreset_mode="Disabled")
     env.reset(seed=0)
     mask = np.array([True, False, True, False])
     env.step(np.zeros((4, 2)))
@@ -285,7 +290,7 @@ def test_without_autoreset_ended_rows_wait_for_their_reset():
 
 
 def test_each_row_may_have_its_own_scene():
-    env = gym.make_vec("PathPlanning-v0", num_envs=2)
+    env = make_vec("PathPlanning-v0", num_envs=2)
     starts = np.array([[-0.5, 0.1], [-0.5, -0.1]])
     obs, _ = env.reset(options=free_scene(start=starts))
     np.testing.assert_array_equal(obs["position"], starts)
@@ -295,7 +300,7 @@ def test_each_row_may_have_its_own_scene():
 
 @pytest.mark.parametrize("mask", [[True], np.zeros(2, bool), np.ones(2), "all"])
 def test_malformed_masks_are_named(mask):
-    env = gym.make_vec("PathPlanning-v0", num_envs=2)
+    env = make_vec("PathPlanning-v0", num_envs=2)
     env.reset(seed=0)
     with pytest.raises(ValueError, match="reset_mask"):
         env.reset(options={"reset_mask": mask})
@@ -303,10 +308,10 @@ def test_malformed_masks_are_named(mask):
 
 def test_vector_refuses_what_it_cannot_do():
     with pytest.raises(ValueError, match="SAME_STEP"):
-        gym.make_vec("PathPlanning-v0", num_envs=2, autoreset_mode="SameStep")
+        make_vec("PathPlanning-v0", num_envs=2, autoreset_mode="SameStep")
     with pytest.raises(ValueError, match="num_envs"):
-        gym.make_vec("PathPlanning-v0", num_envs=0)
-    env = gym.make_vec("PathPlanning-v0", num_envs=2)
+        make_vec("PathPlanning-v0", num_envs=0)
+    env = make_vec("PathPlanning-v0", num_envs=2)
     with pytest.raises(ResetNeeded):
         env.step(np.zeros((2, 2)))
     with pytest.raises(ValueError, match="seed"):
@@ -318,11 +323,11 @@ def test_vector_refuses_what_it_cannot_do():
 
 
 def test_what_the_caller_does_to_results_does_not_come_back():
-    env = gym.make_vec("PathPlanning-v0", num_envs=2)
+    env = make_vec("PathPlanning-v0", num_envs=2)
     obs, info = env.reset(seed=0)
     for array in (*obs.values(), *info.values()):
         array[:] = 1
-    fresh = gym.make_vec("PathPlanning-v0", num_envs=2)
+    fresh = make_vec("PathPlanning-v0", num_envs=2)
     fresh.reset(seed=0)
     same(env.step(np.zeros((2, 2))), fresh.step(np.zeros((2, 2))))
 
@@ -331,7 +336,7 @@ def test_what_the_caller_does_to_results_does_not_come_back():
 
 
 def test_picture_shows_circles_goal_and_path():
-    env = gym.make("PathPlanning-v0", render_mode="rgb_array", render_size=256)
+    env = make("PathPlanning-v0", render_mode="rgb_array", render_size=256)
     env.reset(seed=0, options=free_scene(goal=[0.5, 0.5]))
     image = env.render()
     assert image.shape == (256, 256, 3)
@@ -346,7 +351,7 @@ def test_picture_shows_circles_goal_and_path():
 
 
 def test_candidates_are_drawn_until_reset():
-    env = gym.make("PathPlanning-v0", render_mode="rgb_array")
+    env = make("PathPlanning-v0", render_mode="rgb_array")
     env.reset(seed=0)
     plain = env.render()
     rng = np.random.default_rng(0)
@@ -368,24 +373,24 @@ def test_candidates_are_drawn_until_reset():
 
 
 def test_vector_render_is_the_single_one():
-    native = gym.make_vec("PathPlanning-v0", num_envs=2, render_mode="rgb_array", render_size=64)
+    native = make_vec("PathPlanning-v0", num_envs=2, render_mode="rgb_array", render_size=64)
     native.reset(seed=0)
     native.step(np.zeros((2, 2)))
-    single = gym.make("PathPlanning-v0", render_mode="rgb_array", render_size=64)
+    single = make("PathPlanning-v0", render_mode="rgb_array", render_size=64)
     single.reset(seed=1)
     single.step(np.zeros(2))
     images = native.render()
     assert len(images) == 2
     np.testing.assert_array_equal(images[1], single.render())
-    assert gym.make_vec("PathPlanning-v0", num_envs=2).render() is None
+    assert make_vec("PathPlanning-v0", num_envs=2).render() is None
 
 
 def test_human_mode_draws_on_every_step(monkeypatch):
     import pygame
 
     monkeypatch.setattr(PathPlanningEnv, "metadata", PathPlanningEnv.metadata | {"render_fps": 10_000})
-    env = gym.make("PathPlanning-v0", render_mode="human")
-    reference = gym.make("PathPlanning-v0", render_mode="rgb_array")
+    env = make("PathPlanning-v0", render_mode="human")
+    reference = make("PathPlanning-v0", render_mode="rgb_array")
     for e in (env, reference):
         e.reset(seed=0)
     for action in ([0.0, 0.0], [0.5, 0.5]):

@@ -96,9 +96,9 @@ def test_many_paths_broadcast_over_one_scene():
 
 def test_same_numbers_under_jit():
     path, obstacles, goal = (a.astype(np.float32) for a in random_problem(2, (8,)))
-    for function, args in ((path_cost, (path, obstacles, goal)), (min_clearance, (path, obstacles))):
-        jitted = jax.jit(function)(*map(jnp.asarray, args))
-        np.testing.assert_allclose(jnp.stack(jitted), np.stack(function(*args)), rtol=1e-4, atol=1e-5)
+    terms, jitted = path_cost(path, obstacles, goal), jax.jit(path_cost)(path, obstacles, goal)
+    np.testing.assert_allclose(np.stack(jitted), np.stack(terms), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(jax.jit(min_clearance)(path, obstacles), min_clearance(path, obstacles), atol=1e-5)
     np.testing.assert_array_equal(jax.jit(collided)(path, obstacles), collided(path, obstacles))
 
 

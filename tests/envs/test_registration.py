@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -29,8 +30,8 @@ def test_registering_twice_changes_nothing():
 @pytest.mark.parametrize("name", IDS)
 def test_spawned_workers_know_the_environments_and_give_the_same_bits(name):
     options = {"vectorization_mode": "async", "vector_kwargs": {"context": "spawn"}}
-    parallel = gym.make_vec(name, num_envs=2, **options)
-    one = gym.make(name)
+    parallel: Any = gym.make_vec(name, num_envs=2, **options)
+    one: Any = gym.make(name)
     try:
         obs, _ = parallel.reset(seed=[3, 4])
         same_row(one.reset(seed=4)[0], obs, 1)

@@ -61,7 +61,7 @@ def test_command(tmp_path, capsys, monkeypatch):
 def test_grid_planner_reaches_the_goal_without_collision():
     env, policy = gym.make("PathPlanning-v0"), GridPlanner()
     for seed in range(50_000, 50_010):
-        observation, _ = env.reset(seed=seed)
+        observation, info = env.reset(seed=seed)
         policy.reset(seed)
         truncated = False
         while not truncated:
