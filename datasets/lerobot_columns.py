@@ -109,13 +109,11 @@ def _stretches(folder: Path, info: Mapping[str, Any], name: str) -> list[tuple[P
     try:
         rows = [row for file in files for row in pq.read_table(file, columns=["episode_index", *wanted]).to_pylist()]
         rows.sort(key=lambda row: row["episode_index"])
+        located = [[row[key] for key in wanted] for row in rows]
+        path = info["video_path"]
         return [
-            (
-                folder
-                / info["video_path"].format(video_key=name, chunk_index=row[wanted[0]], file_index=row[wanted[1]]),
-                float(row[wanted[2]]),
-            )
-            for row in rows
+            (folder / path.format(video_key=name, chunk_index=chunk, file_index=file), float(start))
+            for chunk, file, start in located
         ]
     except (pa.ArrowException, OSError, KeyError) as error:
         raise DamagedDatasetError(f"{folder}/meta/episodes does not say where {name!r} lies ({error})") from error

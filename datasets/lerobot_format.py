@@ -57,7 +57,7 @@ def read(folder: Path) -> Dataset:
     for feature, described in features.items():
         if described["dtype"] == "string":
             continue  # instructions have no place in an array of numbers
-        arrays[names[feature]] = _array(folder, info, groups, feature, described, ends)
+        arrays[names[feature]] = _array(folder, info, groups, feature, ends)
     dataset = Dataset(
         arrays,
         ends,
