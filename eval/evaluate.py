@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from tqdm import tqdm
 
+from rnce.eval.adapters import policy_factory
 from rnce.eval.journal import Journal
 from rnce.eval.metrics import main_metric, modes_per_seed, per_seed, summarize
 from rnce.eval.ray_workers import run_on_ray
@@ -88,6 +89,8 @@ def evaluate(
     if resume and journal is None:
         raise ValueError("resume needs a journal; name the output file of the evaluation to go on with")
     begin = time.perf_counter()
+    policy_factory(settings.policy)  # a policy that does not exist is said here, not by each worker
+    runner = Runner(settings) if workers == 1 and ray is None else None
     book = Journal(journal, settings, resume) if journal else None
     finished = dict(book.finished) if book else {}
     shards = {index: jobs for index, jobs in enumerate(settings.shards) if index not in finished}
@@ -96,7 +99,7 @@ def evaluate(
         for result in finished.values():
             bar.add_all(result.episodes)
         try:
-            for index, result in _run(settings, shards, workers, ray, bar.add):
+            for index, result in _run(settings, shards, runner, workers, ray, bar.add):
                 finished[index] = result
                 bar.add_all(result.episodes)
                 if book:
@@ -119,23 +122,21 @@ def evaluate(
 def _run(
     settings: Settings,
     shards: dict[int, list[Job]],
+    runner: Runner | None,
     workers: int,
     ray: str | None,
     on_episode: Callable[[Episode], None],
 ) -> Iterable[tuple[int, ShardResult]]:
     if not shards:
         return
-    if ray is not None:
+    if runner is not None:
+        for index, jobs in shards.items():
+            yield index, runner.run(jobs, on_episode)
+        runner.close()
+    elif ray is not None:
         yield from run_on_ray(settings, shards, ray, workers if workers > 1 else None, on_episode)
-    elif workers > 1:
-        yield from run_in_processes(settings, shards, workers, on_episode)
     else:
-        runner = Runner(settings)
-        try:
-            for index, jobs in shards.items():
-                yield index, runner.run(jobs, on_episode)
-        finally:
-            runner.close()
+        yield from run_in_processes(settings, shards, workers, on_episode)
 
 
 class _Progress:

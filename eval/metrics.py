@@ -10,7 +10,10 @@ from rnce.eval.settings import Episode
 from rnce.eval.statistics import Interval, bootstrap_interval, clopper_pearson, normal_interval
 
 BINARY = {"success", "collision"}  # these also get a Clopper–Pearson interval
-LOWER_IS_BETTER = {"collision", "cost", "goal_distance", "steps_to_success", "cost_ratio"}
+LOWER_IS_BETTER = {
+    *("collision", "cost", "cost_goal", "cost_obstacle", "cost_smoothness", "goal_distance", "length"),
+    "steps_to_success",
+}
 MAIN_METRIC = {"PushT-v0": "score", "PushTEasy-v0": "score", "PathPlanning-v0": "collision"}  # what tasks are ranked by
 DEFAULT_METRIC = "return"
 
