@@ -16,7 +16,7 @@ __all__ = ["ArraySpec", "Dataset", "Episode", "Pairs", "Spec", "StepArray"]
 LAZY_ROW_BYTES = 4096
 
 # Neither seen by a policy nor done by one.
-BOOKKEEPING = frozenset({"reward", "terminated", "truncated", "done", "timestamp", "n_contacts"})
+BOOKKEEPING = frozenset({"reward", "terminated", "truncated", "done", "timestamp", "n_contacts", "seed"})
 
 
 class StepArray(Protocol):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_list_shows_environments(capsys):
 def test_list_finds_shipped_policies_by_their_files(tmp_path, monkeypatch):
     from rnce.cli import list_command
 
-    monkeypatch.setattr(list_command, "files", lambda package: tmp_path)
+    monkeypatch.setattr(list_command, "find_spec", lambda name: SimpleNamespace(submodule_search_locations=[tmp_path]))
     assert list_command.shipped_policies() == []
     for name in ("pusht/r-nce", "pusht/nf", "pinwheel/ibc"):
         folder = tmp_path / "pretrained" / name
@@ -66,6 +67,11 @@ def test_list_finds_shipped_policies_by_their_files(tmp_path, monkeypatch):
     (tmp_path / "pretrained" / "pusht" / "unfinished").mkdir()
     (tmp_path / "pretrained" / "README.md").touch()
     assert list_command.shipped_policies() == ["pinwheel/ibc", "pusht/nf", "pusht/r-nce"]
+
+
+def test_list_needs_no_jax():
+    code = "import sys; from rnce.cli import main; main(['list']); assert 'jax' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
 def test_python_dash_m():

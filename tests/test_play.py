@@ -88,6 +88,10 @@ def test_kept_episodes_are_recorded_and_discarded_ones_are_not(name, tmp_path):
     dataset = load(path)
     assert dataset.episode_ends.tolist() == [6, 8]
     assert dataset.episode_arrays["seed"].tolist() == [5, 9]
+    assert dataset.action_keys == ("action",)
+    assert (
+        set(dataset.observation_keys) == {"pusht": {"state"}, "path-planning": {"position", "obstacles", "goal"}}[name]
+    )
     # What was recorded is what the environment does.
     env = gym.make(TASKS[name].env_id)
     observation, _ = env.reset(seed=5)

@@ -1,6 +1,7 @@
 """`rnce list`: what can be made, loaded and trained."""
 
-from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
 
 
 def list_everything() -> None:
@@ -23,13 +24,9 @@ def list_everything() -> None:
 
 
 def shipped_policies() -> list[str]:
-    """Names of the checkpoints inside the package, found by their files: no JAX is needed to list them."""
-    pretrained = files("rnce.policies") / "pretrained"
-    tasks = sorted(pretrained.iterdir(), key=lambda task: task.name) if pretrained.is_dir() else []
-    return [
-        f"{task.name}/{method.name}"
-        for task in tasks
-        if task.is_dir()
-        for method in sorted(task.iterdir(), key=lambda method: method.name)
-        if (method / "config.json").is_file()
-    ]
+    """Names of the checkpoints inside the package, found by their files: importing `rnce.policies` would import JAX."""
+    spec = find_spec("rnce.policies")
+    folders = [Path(folder) / "pretrained" for folder in (spec.submodule_search_locations or () if spec else ())]
+    return sorted(
+        str(config.parent.relative_to(folder)) for folder in folders for config in folder.glob("*/*/config.json")
+    )
