@@ -118,6 +118,8 @@ def _episode(env: gym.Env, policy: Any, seed: int, frame_every: int | None) -> t
     recorder.start(observation, info)
     policy.reset(seed=seed)
     while True:
+        if frame_every:
+            _show_candidates(env.unwrapped, policy, observation, steps)
         observation, reward, terminated, truncated, info = env.step(policy.act(observation))
         recorder.step(observation, float(reward), info)
         ended, steps = terminated or truncated, steps + 1
@@ -125,6 +127,14 @@ def _episode(env: gym.Env, policy: Any, seed: int, frame_every: int | None) -> t
             frames.append(env.render())
         if ended:
             return recorder.metrics(), frames
+
+
+def _show_candidates(env: Any, policy: Any, observation: Any, steps: int) -> None:
+    """Where the environment can draw what a policy ranks, and it ranks, show it at every plan."""
+    if hasattr(env, "set_candidates") and hasattr(policy, "plan") and steps % policy.chunk == 0:
+        plan = policy.plan(observation)
+        here = np.broadcast_to(observation["position"], (len(plan.samples), 1, 2))
+        env.set_candidates(np.concatenate([here, plan.samples], axis=1), plan.scores)
 
 
 def _write_picture(path: Path, image: Image) -> None:

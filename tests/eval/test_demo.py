@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import gymnasium as gym
 import imageio.v3 as iio
@@ -43,6 +44,22 @@ def test_a_shipped_policy_takes_the_place_of_the_scripted_one(monkeypatch):
     scripted, name = demo.choose_policy(replace(task, shipped=()))
     assert isinstance(scripted, GridPlanner)
     assert "scripted" in name
+
+
+def test_what_a_policy_ranks_is_drawn(tmp_path, monkeypatch):
+    class Ranking(GridPlanner):
+        chunk = 10
+
+        def plan(self, observation):
+            spread = np.random.default_rng(0).normal(0, 0.1, (8, 10, 2)).cumsum(axis=1)
+            return SimpleNamespace(samples=observation["position"] + spread, scores=np.arange(8.0))
+
+    pictures = []
+    for policy in (GridPlanner(), Ranking()):
+        monkeypatch.setattr(rnce, "load_policy", lambda name, policy=policy: policy)
+        (result,) = demo.run_demo(tmp_path, episodes=1, tasks=[demo.TASKS[1]])
+        pictures.append(iio.imread(result.picture))
+    assert (pictures[0] != pictures[1]).any()
 
 
 def test_command(tmp_path, capsys, monkeypatch):
