@@ -1,6 +1,7 @@
 """Reading the columns of a LeRobot dataset: numbers, pictures and videos."""
 
 import io
+import subprocess
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -82,24 +83,23 @@ def video_column(
         frames = _frames(path, max(0.0, start - 0.5 / info["fps"]), count, shape)
         if len(frames) != count:
             raise DamagedDatasetError(f"{path}: episode {episode} has {len(frames)} frames for {count} steps")
-        return np.stack(frames)
+        return frames
 
     return PiecewiseArray(ends, shape, np.uint8, lambda episode, rows: decode(episode)[rows])
 
 
-def _frames(path: Path, start: float, count: int, shape: tuple[int, ...]) -> list[np.ndarray]:
+def _frames(path: Path, start: float, count: int, shape: tuple[int, ...]) -> np.ndarray:
     import imageio_ffmpeg
 
     if not path.is_file():
         raise DamagedDatasetError(f"{path} is missing")
-    stream = imageio_ffmpeg.read_frames(
-        str(path), input_params=["-ss", f"{start:.6f}"], output_params=["-frames:v", str(count)]
-    )
-    try:
-        next(stream)  # what ffmpeg knows of the file
-        return [np.frombuffer(frame, np.uint8).reshape(shape) for frame in stream]
-    except (OSError, RuntimeError, ValueError, StopIteration) as error:
-        raise DamagedDatasetError(f"{path} cannot be decoded ({error})") from error
+    command = [imageio_ffmpeg.get_ffmpeg_exe(), "-v", "error", "-ss", f"{start:.6f}", "-i", str(path)]
+    command += ["-frames:v", str(count), "-f", "rawvideo", "-pix_fmt", "rgb24", "-"]
+    ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
+    if ran.returncode or len(ran.stdout) % int(np.prod(shape)):
+        why = " ".join(ran.stderr.decode(errors="replace").split()) or f"frames are not of shape {shape}"
+        raise DamagedDatasetError(f"{path} cannot be decoded ({why})")
+    return np.frombuffer(ran.stdout, np.uint8).reshape(-1, *shape)
 
 
 def _stretches(folder: Path, info: Mapping[str, Any], name: str) -> list[tuple[Path, float]]:

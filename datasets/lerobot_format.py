@@ -44,9 +44,8 @@ def read(folder: Path) -> Dataset:
     groups = RowGroups(files)
     owner = np.asarray(groups.column("episode_index"))
     if np.any(np.diff(owner) < 0):
-        raise DamagedDatasetError(
-            f"{folder}: array 'episode_index' decreases in row {int(np.argmax(np.diff(owner) < 0))}"
-        )
+        row = 1 + int(np.argmax(np.diff(owner) < 0))
+        raise DamagedDatasetError(f"{folder}: array 'episode_index' decreases in row {row}")
     ends = np.flatnonzero(np.diff(owner, append=owner[-1] + 1)) + 1
     for what, found in (("total_frames", len(owner)), ("total_episodes", len(ends))):
         if info.get(what, found) != found:
@@ -130,11 +129,7 @@ class _Column(NamedTuple):
         image = is_lazy(array.shape, np.dtype(array.dtype)) and array.shape[-1] in (1, 3, 4) and len(array.shape) == 4
         name = key.replace("/", ".")  # LeRobot uses the slash for itself
         if key in dataset.observation_keys:
-            name = (
-                f"observation.images.{name}"
-                if image
-                else f"observation.{name}".replace("observation.observation", "observation")
-            )
+            name = f"observation.images.{name}" if image else f"observation.{name}"
         return cls(BOOKKEEPING.get(key, name), tuple(array.shape[1:]), np.dtype(array.dtype), image)
 
     @property
@@ -239,14 +234,8 @@ def _short_names(features: Mapping[str, Any]) -> dict[str, str]:
     return {key: name if taken.count(name) == 1 else key for key, name in short.items()}
 
 
-def _array(
-    folder: Path,
-    info: Mapping[str, Any],
-    groups: RowGroups,
-    feature: str,
-    described: Mapping[str, Any],
-    ends: np.ndarray,
-) -> StepArray:
+def _array(folder: Path, info: Mapping[str, Any], groups: RowGroups, feature: str, ends: np.ndarray) -> StepArray:
+    described = info["features"][feature]
     shape = tuple(described["shape"])
     if described["dtype"] in ("image", "video") and (described.get("names") or [""])[0] in ("channel", "channels"):
         shape = (*shape[1:], shape[0])  # some writers list the channels first; the pictures have them last
