@@ -77,6 +77,8 @@ class PlannerConfig:
     """added to every radius: the clearance of the demonstrations is the error budget of the policies"""
     edge_margin: float = 0.01
     """from the edge of the workspace"""
+    edge_weight: float = 5 * PLANNER_OBSTACLE_WEIGHT
+    """of a waypoint's distance beyond it: between a circle and the edge, rather cut the margin than leave"""
     end_sigma: float = 1e-3
     end_velocity_sigma: float = 3.0
 
@@ -150,7 +152,7 @@ def _collision_cost(
     usual_step = jnp.sqrt(squared_distance(start[0], end[-1])) / (n - 1)
     stretch = jnp.maximum(1.0, jnp.sqrt(squared_distance(start, end)) / jnp.maximum(usual_step, 1e-6))
     outside = jnp.maximum(jnp.abs(paths[:, 1:]) - (WORKSPACE - config.edge_margin), 0.0)
-    cost = config.obstacle_weight * (stretch * depth + outside[0] + outside[1])
+    cost = config.obstacle_weight * stretch * depth + config.edge_weight * (outside[0] + outside[1])
     # The sum over segments as a product with ones: a reduction that is fused with what it sums, as this would be (a
     # single row of ones too), is not vectorised on a CPU and takes five times as long.
     return (jnp.ones((8, n - 1)) @ cost)[0]

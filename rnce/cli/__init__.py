@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "compare": "rnce.cli.eval_compare_command:compare",
     "report": "rnce.cli.eval_compare_command:report",
     "data path-planning": "rnce.cli.data_path_planning_command:data_path_planning",
+    "bench planner": "rnce.cli.bench_planner_command:bench_planner",
     "bench env": "rnce.cli.bench_env_command:bench_env",
     "bench harness": "rnce.cli.eval_bench_command:harness",
     "bench path-planning-env": "rnce.cli.bench_path_planning_command:bench_path_planning_env",
