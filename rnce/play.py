@@ -4,6 +4,7 @@ Hold the left button: every tick of the control rate is then one step towards th
 still, so that a demonstration has no idle steps.
 """
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,9 +140,8 @@ def play(
 
     env = gym.make(task.env_id, render_mode="rgb_array", render_size=SIZE)
     recording, hand, clock, played = Recording(task, record), Hand(), pygame.time.Clock(), 0
-    pygame.display.init()
     try:
-        window = pygame.display.set_mode((SIZE, SIZE))
+        window = _open_window()
         events = events or pygame.event.get
         observation, info = env.reset(seed=seed)
         recording.start(observation, seed)
@@ -166,6 +166,20 @@ def play(
         pygame.display.quit()
         env.close()
     return played
+
+
+def _open_window() -> "pygame.Surface":
+    from rnce.envs.quiet_pygame import pygame
+
+    try:
+        pygame.display.init()
+        driver = pygame.display.get_driver()
+        # Without a display SDL falls back to a window nobody can see or close, unless one was asked for by name.
+        if driver not in ("dummy", "offscreen") or "SDL_VIDEODRIVER" in os.environ:
+            return pygame.display.set_mode((SIZE, SIZE))
+    except pygame.error as error:
+        raise OSError(f"cannot open a window: {error}") from error
+    raise OSError("cannot open a window: there is no display; set DISPLAY, or run under xvfb-run")
 
 
 def _show(window: "pygame.Surface", image: Any) -> None:

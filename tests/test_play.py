@@ -124,6 +124,18 @@ def test_bad_input_is_one_line(words, capsys):
     assert len(capsys.readouterr().err.strip().splitlines()) == 1
 
 
+@pytest.mark.parametrize("driver", [None, "no-such-driver"])
+def test_no_display_is_one_line(driver):
+    hidden = ("DISPLAY", "WAYLAND_DISPLAY", "SDL_VIDEODRIVER")
+    env = {name: value for name, value in os.environ.items() if name not in hidden}
+    env |= {"SDL_VIDEODRIVER": driver} if driver else {}
+    command = [sys.executable, "-m", "rnce", "play", "path-planning"]
+    result = subprocess.run(command, capture_output=True, text=True, env=env, timeout=60, check=False)
+    assert result.returncode == 2
+    assert "rnce play: cannot open a window" in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
+
+
 POST_AND_PLAY = """
 import sys, threading, time
 from rnce.envs.quiet_pygame import pygame
