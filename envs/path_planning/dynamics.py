@@ -101,14 +101,15 @@ def checked_waypoint(action: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.fl
     return np.clip(waypoint, -WORKSPACE, WORKSPACE)
 
 
-def as_float_array(name: str, value: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Convert to float64 of exactly ``shape``, or say what came instead."""
+def as_float_array(name: str, value: ArrayLike, *shapes: tuple[int, ...]) -> NDArray[np.float64]:
+    """Convert to float64 of one of ``shapes``, or say what came instead."""
+    allowed = " or ".join(map(str, shapes))
     try:
         array = np.array(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be numbers of shape {shape}, got {value!r:.80}") from None
-    if array.shape != shape:
-        raise ValueError(f"{name} must have shape {shape}, got {array.shape}: {_short(array)}")
+        raise ValueError(f"{name} must be numbers of shape {allowed}, got {value!r:.80}") from None
+    if array.shape not in shapes:
+        raise ValueError(f"{name} must have shape {allowed}, got {array.shape}: {_short(array)}")
     return array
 
 
@@ -129,26 +130,36 @@ def checked_n_waypoints(n_waypoints: int) -> int:
     return int(n_waypoints)
 
 
-def given_by_options(options: Mapping[str, Any], params: SceneParams, n_envs: int) -> dict[str, NDArray[np.float64]]:
-    """What ``reset(options=...)`` fixes of the scenes, one row per environment; nonsense is refused with the reason.
+def given_by_options(options: Mapping[str, Any], params: SceneParams) -> dict[str, NDArray[np.float64]]:
+    """What ``reset(options=...)`` fixes of one scene; nonsense is refused with the reason."""
+    given = {
+        name: as_float_array(f"options[{name!r}]", options[name], shape) for name, shape in _wanted(options, params)
+    }
+    check_scene(given)
+    return given
 
-    With several environments an option is either one for all, or has one row for each.
-    """
+
+def given_by_batched_options(
+    options: Mapping[str, Any], params: SceneParams, n_envs: int
+) -> dict[str, NDArray[np.float64]]:
+    """The same with one row per environment; an option is either one for all, or has one row for each."""
+    rows, shared = {}, True
+    for name, shape in _wanted(options, params):
+        array = as_float_array(f"options[{name!r}]", options[name], shape, (n_envs, *shape))
+        shared &= array.shape == shape
+        rows[name] = np.array(np.broadcast_to(array, (n_envs, *shape)))
+    for row in range(1 if shared else n_envs):
+        check_scene({name: array[row] for name, array in rows.items()})
+    return rows
+
+
+def _wanted(options: Mapping[str, Any], params: SceneParams) -> list[tuple[str, tuple[int, ...]]]:
+    """Names and shapes of the options that are set."""
     shapes = {"obstacles": (params.n_obstacles, 3), "start": (2,), "goal": (2,)}
     unknown = [name for name in options if name not in shapes]
     if unknown:
         raise ValueError(f"options has unknown keys {unknown}; allowed are {list(shapes)}")
-    given = {}
-    for name, value in options.items():
-        shape = shapes[name]
-        rows = n_envs > 1 and np.ndim(value) == len(shape) + 1
-        array = as_float_array(f"options[{name!r}]", value, (n_envs, *shape) if rows else shape)
-        given[name] = np.array(np.broadcast_to(array, (n_envs, *shape)))
-    # One check is enough where all rows are the same, which is most of the time.
-    distinct = n_envs if any(np.ndim(options[name]) > len(shapes[name]) for name in options) else 1
-    for row in range(distinct if given else 0):
-        check_scene({name: array[row] for name, array in given.items()})
-    return given
+    return [(name, shapes[name]) for name in options]
 
 
 def _short(array: NDArray[np.float64]) -> str:

@@ -63,9 +63,10 @@ class PathPlanningEnv(gym.Env[Observation, NDArray[np.float64]]):
 
         Options ``obstacles`` (K, 3), ``start`` (2,) and ``goal`` (2,) fix these parts; the rest is drawn around them.
         """
-        given = dynamics.given_by_options(options or {}, self.params, 1)
+        given = dynamics.given_by_options(options or {}, self.params)
         super().reset(seed=seed)
-        scene = Scene(*(part[0] for part in sample_scenes([self.np_random], self.params, given)))
+        rows = sample_scenes([self.np_random], self.params, {name: part[None] for name, part in given.items()})
+        scene = Scene(*(part[0] for part in rows))
         self._state = dynamics.initial_state(scene)
         self._path[0] = scene.start
         self._renderer.candidates = None

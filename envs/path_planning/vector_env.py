@@ -72,7 +72,7 @@ class PathPlanningVectorEnv(VectorEnv[Observation, NDArray[np.float64], NDArray[
         """
         scene_options = dict(options or {})
         mask = self._checked_mask(scene_options.pop("reset_mask", None))
-        given = dynamics.given_by_options(scene_options, self.params, self.num_envs)
+        given = dynamics.given_by_batched_options(scene_options, self.params, self.num_envs)
         self._seed(seed, mask)
         self._restart(np.flatnonzero(mask), given)
         return dynamics.observation(self._current()), self._info(mask)

@@ -144,7 +144,8 @@ RING = np.array([[0.3 * np.cos(a), 0.3 * np.sin(a), 0.15] for a in np.linspace(0
         (free_scene(start=[0.1, 0.0]), r"start \[0.1, 0.0\] is inside obstacles\[0\]"),
         (free_scene(goal=[0.0, 1.5]), "goal .* outside the workspace"),
         (free_scene(goal=[np.nan, 0.0]), "goal .* outside the workspace"),
-        (free_scene(goal=[0.0, 0.0, 0.0]), r"options\['goal'\] must have shape \(2,\), got \(3,\)"),
+        (free_scene(goal=[0.0, 0.0, 0.0]), r"options\['goal'\] must have shape \(2,\).* got \(3,\)"),
+        (free_scene(start=[[0.0, 0.0], [0.0]]), r"options\['start'\] must be numbers"),
         (free_scene(start="left"), r"options\['start'\] must be numbers"),
         (free_scene(obstacles=np.zeros((3, 3))), r"options\['obstacles'\] must have shape \(10, 3\)"),
         (free_scene(obstacles=np.zeros((10, 3))), r"obstacles\[0\] has radius 0"),
@@ -296,6 +297,10 @@ def test_each_row_may_have_its_own_scene():
     np.testing.assert_array_equal(obs["position"], starts)
     with pytest.raises(ValueError, match="inside obstacles"):
         env.reset(options=free_scene(start=np.array([[-0.5, 0.1], [0.0, 0.0]])))
+    one = make_vec("PathPlanning-v0", num_envs=1)
+    np.testing.assert_array_equal(one.reset(options=free_scene(start=starts[:1]))[0]["position"], starts[:1])
+    with pytest.raises(ValueError, match="shape"):
+        make("PathPlanning-v0").reset(options=free_scene(start=starts[:1]))
 
 
 @pytest.mark.parametrize("mask", [[True], np.zeros(2, bool), np.ones(2), "all"])
