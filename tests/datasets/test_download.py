@@ -44,7 +44,7 @@ class Server:
                 stop = start + owner.cuts.pop(0) if owner.cuts else size
                 self.wfile.write(owner.content[start:stop])
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:
                 pass
 
         self.http = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -97,18 +97,19 @@ def test_minari_opens_what_we_write(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_what_minari_wrote_survives_reading_and_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Nested spaces, the observation after the last action, infos and metadata all come back."""
     import minari
+    from minari.data_collector import EpisodeBuffer
 
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     rng = np.random.default_rng(0)
     box = gym.spaces.Box(-1, 1, (3,), np.float64)
     observation_space = gym.spaces.Dict({"arm": gym.spaces.Dict({"joints": box}), "goal": box})
     buffers = [
-        minari.data_collector.EpisodeBuffer(
+        EpisodeBuffer(
             observations={"arm": {"joints": rng.uniform(-1, 1, (n + 1, 3))}, "goal": rng.uniform(-1, 1, (n + 1, 3))},
-            actions=rng.integers(0, 4, n),
-            rewards=rng.normal(size=n),
-            terminations=np.arange(n) == n - 1,
-            truncations=np.zeros(n, bool),
+            actions=list(rng.integers(0, 4, n)),
+            rewards=list(rng.normal(size=n)),
+            terminations=list(np.arange(n) == n - 1),
+            truncations=[False] * n,
             infos={"distance": rng.normal(size=n + 1)},
         )
         for n in (4, 7)
@@ -170,7 +171,7 @@ def test_lerobot_layout(tmp_path: Path):
     assert table["episode_index"].to_pylist() == [0] * 12 + [1] * 18 + [2] * 7
     assert table["frame_index"].to_pylist()[12:15] == [0, 1, 2]
     assert table["timestamp"].to_pylist()[13] == pytest.approx(0.1)
-    assert table["next.reward"].to_pylist() == pytest.approx(dataset.arrays["reward"].tolist())
+    assert table["next.reward"].to_pylist() == pytest.approx(dataset.arrays["reward"][:].tolist())
     assert table["observation.images.img"][0].as_py()["bytes"].startswith(b"\x89PNG")
     episodes = pq.read_table(folder / "meta/episodes/chunk-000/file-000.parquet").to_pylist()
     assert [(each["dataset_from_index"], each["dataset_to_index"]) for each in episodes] == [
@@ -216,7 +217,9 @@ def test_lerobot_videos(tmp_path: Path):
     import imageio_ffmpeg
 
     grey = np.arange(20, 220, 10)
-    dataset = Dataset({"state": grey[:, None].astype(np.float32), "action": np.zeros((20, 1), np.float32)}, [8, 20])
+    dataset = Dataset(
+        {"state": grey[:, None].astype(np.float32), "action": np.zeros((20, 1), np.float32)}, np.array([8, 20])
+    )
     folder = tmp_path / "toy"
     write(dataset, folder, "lerobot")
     (folder / "rnce.json").unlink()
