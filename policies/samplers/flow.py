@@ -25,18 +25,26 @@ class Flow(NamedTuple):
     prior_std: float
 
 
-def integrate(flow: Flow, start: Points, times: Times) -> Float[Array, "times n dim"]:
-    """The points at every time of the grid, starting at `times[0]`, with Heun's method."""
+def integrate(
+    flow: Flow, start: Points, times: Times, enter: Int[Array, " n"] | None = None
+) -> Float[Array, "times n dim"]:
+    """The points at every time of the grid, with Heun's method.
+
+    All points start at `times[0]`, or each waits where it is until grid index `enter` and moves from there: points
+    that belong to different times are then carried by one pass over a common grid.
+    """
     solver = diffrax.Heun()
     term = diffrax.ODETerm(lambda t, y, args: flow.velocity(t, y))
     state = solver.init(term, times[0], times[1], start, None)
 
     def step(carry: tuple, span: tuple) -> tuple[tuple, Points]:
-        y, state = carry
-        y, _, _, state, _ = solver.step(term, *span, y, None, state, made_jump=False)
+        (y, state), (index, t0, t1) = carry, span
+        moved, _, _, state, _ = solver.step(term, t0, t1, y, None, state, made_jump=False)
+        y = moved if enter is None else jnp.where((enter <= index)[:, None], moved, y)
         return (y, state), y
 
-    _, path = jax.lax.scan(step, (start, state), (times[:-1], times[1:]))
+    spans = (jnp.arange(len(times) - 1), times[:-1], times[1:])
+    _, path = jax.lax.scan(step, (start, state), spans)
     return jnp.concatenate([start[None], path])
 
 
@@ -51,19 +59,16 @@ def divergences_along(flow: Flow, path: Float[Array, "times n dim"], times: Time
 
 
 def cumulative_integral(values: Float[Array, "times n"], times: Times) -> Float[Array, "times n"]:
-    """∫ from the first time to each time, by the parabola through three neighbouring points (trapezoids at two points).
+    """∫ from the first time to each time; every interval after the first takes the parabola through the point before.
 
-    Third-order on any grid at the price of the trapezoidal rule.
+    Third-order on any grid at the price of the trapezoidal rule, and what comes after a time never matters to it.
     """
     width = jnp.diff(times)[:, None]
-    trapezoids = 0.5 * (values[1:] + values[:-1]) * width
-    if len(times) > 2:
-        slopes = jnp.diff(values, axis=0) / width
-        bend = jnp.diff(slopes, axis=0) / (times[2:] - times[:-2])[:, None]  # half the second derivative at inner points
-        # Each interval takes the mean bend of the parabolas that cover it.
-        inner = jnp.concatenate([bend[:1], 0.5 * (bend[1:] + bend[:-1]), bend[-1:]])
-        trapezoids = trapezoids - inner * width**3 / 6.0
-    return jnp.concatenate([jnp.zeros_like(values[:1]), jnp.cumsum(trapezoids, axis=0)])
+    pieces = 0.5 * (values[1:] + values[:-1]) * width
+    slopes = jnp.diff(values, axis=0) / width
+    bend = jnp.diff(slopes, axis=0) / (times[2:] - times[:-2])[:, None]  # half the second derivative
+    pieces = pieces.at[1:].add(-bend * width[1:] ** 3 / 6.0)
+    return jnp.concatenate([jnp.zeros_like(values[:1]), jnp.cumsum(pieces, axis=0)])
 
 
 def prior_log_prob(flow: Flow, z: Points) -> Float[Array, " n"]:

@@ -27,6 +27,8 @@ COMMANDS: dict[str, str] = {
     "bench planner": "rnce.cli.bench_planner_command:bench_planner",
     "bench env": "rnce.cli.bench_env_command:bench_env",
     "bench harness": "rnce.cli.eval_bench_command:harness",
+    "bench path-planning": "rnce.cli.eval_bench_command:path_planning",
+    "bench pusht": "rnce.cli.eval_bench_command:pusht",
     "bench path-planning-env": "rnce.cli.bench_path_planning_command:bench_path_planning_env",
 }
 

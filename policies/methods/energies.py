@@ -1,0 +1,254 @@
+"""What IBC, R-NCE and I-R-NCE share: an energy trained by ranking data among a proposal's negatives."""
+
+import math
+from dataclasses import dataclass, field, replace
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from rnce.policies.bridges import Interpolant
+from rnce.policies.losses import ranking_loss, score_matching_loss
+from rnce.policies.methods.flows import matching
+from rnce.policies.methods.method import Codes, Events, Loss, Method, Scores, Term, batch_codes
+from rnce.policies.networks import NetworkConfig, ResidualMLP, ShallowField
+from rnce.policies.networks.config import Shapes
+from rnce.policies.networks.functional import Context, Network, Params
+from rnce.policies.proposals import Proposal, flow_proposal, uniform_proposal
+from rnce.policies.samplers import mcmc, sde
+
+ENERGY, PROPOSAL = "energy", "proposal"
+
+
+@dataclass(frozen=True)
+class EnergySampler:
+    """Stages that chain: the proposal's flow to `start_time`, the SDE from there to 1, a Markov chain at t = 1.
+
+    The paper's two-stage sampler has `start_time=1`; without Markov steps too, it is the proposal alone.
+    """
+
+    flow_steps: int = 32
+    start_time: float = 1.0
+    sde_steps: int = 0
+    sde_noise: float = 1e-3
+    kernel: str = "langevin"
+    mcmc_steps: int = 0
+    leapfrog_steps: int = 10
+    step_size: float = 1e-3
+    final_step_size: float = 1e-4
+
+    def __post_init__(self) -> None:
+        """Check what would otherwise fail inside a compiled plan."""
+        if self.kernel not in mcmc.KERNELS:
+            raise ValueError(f"kernel={self.kernel!r}: use one of {', '.join(mcmc.KERNELS)}.")
+        if not 0.0 < self.start_time <= 1.0:
+            raise ValueError(f"start_time={self.start_time}: use a time in (0, 1].")
+
+    @property
+    def gradient_evaluations(self) -> int:
+        """How often ∇E is evaluated for one sample."""
+        return (self.sde_steps if self.start_time < 1 else 0) + self.mcmc_steps * mcmc.KERNELS[self.kernel](
+            self.leapfrog_steps
+        ).cost
+
+
+def with_budget(sampler: EnergySampler, evaluations: int) -> EnergySampler:
+    """Split a budget of gradient evaluations as the paper does: ⌊t̲·T⌋ to the chain, ⌊(1 − t̲)·T⌋ to the SDE."""
+    cost = mcmc.KERNELS[sampler.kernel](sampler.leapfrog_steps).cost
+    chain = math.floor(sampler.start_time * evaluations) // cost
+    return replace(sampler, mcmc_steps=chain, sde_steps=math.floor((1.0 - sampler.start_time) * evaluations))
+
+
+@dataclass(frozen=True)
+class EnergyMethod:
+    """Settings of a method that ranks.
+
+    Attributes:
+        energy: network of E(x, y, t).
+        proposal: network of the proposal's field; None for uniform negatives.
+        half_width: of the cube of uniform negatives.
+        interpolant: bridge of the proposal.
+        negatives: K.
+        times: m, how many times of the interpolant are ranked for each example.
+        final_times: how many of these are t = 1.
+        cells: coarse times of the proposal's integration, where log q is known.
+        substeps: Heun steps between coarse times.
+        correction: subtract log q in the ranking; without it the objective is IBC's.
+        score_weight: weight of a score-matching term beside the ranking loss.
+        draws: times drawn for each example in the proposal's matching loss.
+    """
+
+    energy: NetworkConfig = field(default_factory=ResidualMLP)
+    proposal: NetworkConfig | None = field(default_factory=ShallowField)
+    half_width: float = 4.0
+    interpolant: Interpolant = Interpolant()
+    negatives: int = 15
+    times: int = 1
+    final_times: int = 1
+    cells: int = 24
+    substeps: int = 1
+    correction: bool = True
+    score_weight: float = 0.0
+    draws: int = 1
+    sampler: EnergySampler = EnergySampler()
+
+    def __post_init__(self) -> None:
+        """Check what would otherwise fail inside a compiled round."""
+        if not 0 <= self.final_times <= self.times or self.times < 1:
+            raise ValueError(f"final_times={self.final_times}, times={self.times}: use 0 ≤ final_times ≤ times ≥ 1.")
+        if self.proposal is None and self.times != 1:
+            raise ValueError(f"times={self.times} needs a proposal flow; uniform negatives exist at t = 1 only.")
+
+    def create(self, context_shapes: Shapes, event_shape: tuple[int, int]) -> Method:
+        """The method for contexts and events of these shapes."""
+        energy = self.energy.create(context_shapes, event_shape, "energy")
+        bridge = self.interpolant.create()
+        networks, losses = {ENERGY: energy}, {}
+        if self.proposal is None:
+            proposal = uniform_proposal(self.negatives, self.half_width)
+        else:
+            field_network = self.proposal.create(context_shapes, event_shape, "field")
+            networks[PROPOSAL] = field_network
+            proposal = flow_proposal(
+                field_network,
+                bridge,
+                self.interpolant.warp,
+                negatives=self.negatives,
+                times=self.times,
+                final_times=self.final_times,
+                cells=self.cells,
+                substeps=self.substeps,
+            )
+            losses["match"] = matching(field_network, bridge, PROPOSAL, self.draws)
+        score_loss = _score_loss(energy, self.interpolant)
+        rank_loss = _ranking(networks, proposal, self.correction)
+        losses["rank"] = _weighted(rank_loss, score_loss, self.score_weight)
+        losses["score"] = score_loss
+        losses["adversary"] = _adversary(networks, proposal)
+        dim = event_shape[0] * event_shape[1]
+        sample, score, evaluate = _sampling(energy, proposal, self.sampler, dim)
+        return Method(networks, losses, sample, score, evaluate)
+
+
+def _ranking(networks: dict[str, Network], proposal: Proposal, correction: bool, through: bool = False) -> Loss:
+    """The ranking loss over a batch; gradients pass through the candidates only `through` the adversary."""
+    energy = networks[ENERGY]
+
+    def loss(
+        params: Params, contexts: Context, events: Float[Array, "batch dim"], key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], dict[str, Array]]:
+        grid_key, *keys = jax.random.split(key, len(events) + 1)
+        codes = batch_codes(energy, params[ENERGY], contexts)
+        proposal_params, proposal_codes = params.get(PROPOSAL), None
+        if PROPOSAL in networks:
+            proposal_codes = batch_codes(networks[PROPOSAL], proposal_params, contexts)
+
+        def draw(code, y, key):
+            return proposal.candidates(proposal_params, code, y, key, grid_key)
+
+        candidates = jax.vmap(draw)(proposal_codes, events, jnp.stack(keys))
+        if not through:
+            candidates = jax.lax.stop_gradient(candidates)
+
+        def rank(code, y, t, log_q):
+            energies = jax.vmap(lambda point: energy.apply(params[ENERGY], code, point, t))(y)
+            return ranking_loss(energies, log_q if correction else jnp.zeros_like(log_q))
+
+        ranked = jax.vmap(jax.vmap(rank, (None, 0, 0, 0)))(codes, *candidates)
+        value = jnp.mean(ranked.loss)
+        chance = jnp.log(candidates.y.shape[2])
+        return value, {
+            "rank": value,
+            "above_chance": chance - value,  # the R-NCE objective minus its saddle value −log(K + 1)
+            "posterior": jnp.mean(ranked.posterior),
+            "rank_final": jnp.mean(ranked.loss[:, -1]),  # at t = 1 where a final time is among the times
+        }
+
+    return loss
+
+
+def _adversary(networks: dict[str, Network], proposal: Proposal) -> Loss:
+    """The proposal's loss in adversarial R-NCE: the ranking objective itself, differentiated through the negatives."""
+    rank = _ranking(networks, proposal, correction=True, through=True)
+
+    def loss(
+        params: Params, contexts: Context, events: Float[Array, "batch dim"], key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], dict[str, Array]]:
+        value, _ = rank(params, contexts, events, key)
+        return -value, {"adversary": -value}
+
+    return loss
+
+
+def _score_loss(energy: Network, interpolant: Interpolant) -> Loss:
+    bridge = interpolant.create()
+
+    def loss(
+        params: Params, contexts: Context, events: Float[Array, "batch dim"], key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], dict[str, Array]]:
+        codes = batch_codes(energy, params[ENERGY], contexts)
+
+        def one(code, y, key):
+            time_key, noise_key = jax.random.split(key)
+            t = bridge.sample_time(time_key)
+            return score_matching_loss(energy, bridge, params[ENERGY], code, y, t, noise_key)
+
+        value = jnp.mean(jax.vmap(one)(codes, events, jax.random.split(key, len(events))))
+        return value, {"score": value}
+
+    return loss
+
+
+def _weighted(rank: Loss, score: Loss, weight: float) -> Loss:
+    if weight == 0.0:
+        return rank
+
+    def loss(
+        params: Params, contexts: Context, events: Float[Array, "batch dim"], key: PRNGKeyArray
+    ) -> tuple[Float[Array, ""], dict[str, Array]]:
+        value, metrics = rank(params, contexts, events, key)
+        extra, more = score(params, contexts, events, jax.random.fold_in(key, 1))
+        return value + weight * extra, metrics | more
+
+    return loss
+
+
+def _sampling(energy: Network, proposal: Proposal, settings: EnergySampler, dim: int):
+    """The sampler, the score and the energy at t = 1."""
+    kernel = mcmc.KERNELS[settings.kernel](settings.leapfrog_steps)
+    one = jnp.ones(())
+
+    def evaluate(params: Params, codes: Codes, y: Float[Array, " dim"]) -> Float[Array, ""]:
+        return energy.apply(params[ENERGY], codes[ENERGY], y, one)
+
+    def total(params: Params, codes: Codes, term: Term | None, t: Float[Array, ""]):
+        def at(y: Float[Array, " dim"]) -> Float[Array, ""]:
+            value = energy.apply(params[ENERGY], codes[ENERGY], y, t)
+            return value if term is None else value + term(y)
+
+        return at
+
+    def sample(
+        params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None
+    ) -> tuple[Events, Scores | None]:
+        flow_key, sde_key, chain_key = jax.random.split(key, 3)
+        field_params, code = params.get(PROPOSAL), codes.get(PROPOSAL)
+        y = proposal.sample(field_params, code, flow_key, (n, dim), settings.flow_steps, settings.start_time)
+        if settings.start_time < 1.0 and proposal.velocity is not None:
+            velocity = proposal.velocity
+
+            def drift(t: Float[Array, ""], y: Events) -> Events:
+                score = jax.vmap(jax.grad(total(params, codes, term, t)))(y)
+                return velocity(field_params, code, t, y) + settings.sde_noise * score
+
+            times = jnp.linspace(settings.start_time, 1.0, settings.sde_steps + 1)
+            y = sde.solve(drift, y, sde_key, times, settings.sde_noise)
+        if settings.mcmc_steps:
+            step_sizes = mcmc.annealed(settings.step_size, settings.final_step_size, settings.mcmc_steps)
+            y = mcmc.run_chains(kernel, total(params, codes, term, one), y, chain_key, step_sizes).y
+        return y, None
+
+    def score(params: Params, codes: Codes, events: Events, term: Term | None) -> Scores:
+        return jax.vmap(total(params, codes, term, one))(events)
+
+    return sample, score, evaluate

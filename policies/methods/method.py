@@ -1,0 +1,58 @@
+"""What a method is to the rest of the package: networks, losses, a sampler and a score, all pure functions."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from rnce.policies.networks.functional import Code, Context, Network, Params
+
+Events = Float[Array, "n dim"]
+Scores = Float[Array, " n"]
+Term = Callable[[Float[Array, " dim"]], Float[Array, ""]]  # an extra energy of one event
+Codes = Mapping[str, Code]  # one context, encoded by every network
+Loss = Callable[[Params, Context, Float[Array, "batch dim"], PRNGKeyArray], tuple[Float[Array, ""], dict[str, Array]]]
+
+
+class Method(NamedTuple):
+    """A method built for one task.
+
+    Attributes:
+        networks: by name; parameters and codes are dicts with the same names.
+        losses: by name; `loss(params, contexts, events, key)` over a batch, with metrics. A phase of training
+            minimises one of them in the parameters of one network.
+        sample: `sample(params, codes, key, n, term) -> (events, scores or None)` for one context; flows know their
+            samples' log-probability when they have made them, energies do not.
+        score: `score(params, codes, events, term)`, the (relative) log-likelihood that samples are ranked by.
+        energy: `energy(params, codes, y)` of one event at t = 1, or None for methods without one. Only these can be
+            composed with further terms.
+    """
+
+    networks: Mapping[str, Network]
+    losses: Mapping[str, Loss]
+    sample: Callable[[Params, Codes, PRNGKeyArray, int, Term | None], tuple[Events, Scores | None]]
+    score: Callable[[Params, Codes, Events, Term | None], Scores]
+    energy: Callable[[Params, Codes, Float[Array, " dim"]], Float[Array, ""]] | None = None
+
+
+def init(method: Method, key: PRNGKeyArray) -> Params:
+    """Fresh parameters of all networks."""
+    keys = jax.random.split(key, len(method.networks))
+    return {name: network.init(key) for key, (name, network) in zip(keys, method.networks.items())}
+
+
+def encode(method: Method, params: Params, context: Context) -> dict[str, Code]:
+    """Encode one context with every network: once per plan, however many samples and steps follow."""
+    return {name: network.encode(params[name], context) for name, network in method.networks.items()}
+
+
+def batch_codes(network: Network, params: Params, contexts: Context) -> Code:
+    """Encode a batch of contexts, each once."""
+    return jax.vmap(lambda context: network.encode(params, context))(contexts)
+
+
+def refuse_term(term: Any, name: str) -> None:
+    """Flows have no energy that a term could be added to."""
+    if term is not None:
+        raise ValueError(f"{name} has no energy to compose with; use ibc, r-nce or i-r-nce.")

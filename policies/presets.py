@@ -1,0 +1,115 @@
+"""The recipes of the shipped policies (`cpu`) and of the paper (`paper`), for every task and method."""
+
+import dataclasses
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from rnce.policies.bridges import EDM, Interpolant
+from rnce.policies.methods import IBC, IRNCE, METHODS, NF, RNCE, Diffusion, DiffusionPhi, EnergySampler, FlowSampler
+from rnce.policies.networks import ResidualMLP, ShallowField
+from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
+
+
+def recipe_for(task: str, method: str, preset: str = "cpu") -> Recipe:
+    """The recipe of a task, a method and a preset. Unknown tasks (your own data) take Push-T's recipe without its noise."""
+    if method not in METHODS:
+        near = difflib.get_close_matches(method, METHODS, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(METHODS)}."
+        raise ValueError(f"there is no method {method!r}; {hint}")
+    presets = {"cpu": CPU, "paper": PAPER}
+    if preset not in presets:
+        raise ValueError(f"preset={preset!r}: use 'cpu' or 'paper'.")
+    recipes = presets[preset]
+    if task in recipes:
+        return recipes[task](method)
+    return dataclasses.replace(recipes["pusht"](method), perturbation=(0.0, 0.0))
+
+
+def regression(method: str, settings: Any, rounds: int, steps: int, batch: int, optimizer: Optimizer, **more: Any) -> Recipe:
+    """One network, one loss."""
+    phase = Phase("field", "match", optimizer, steps, batch)
+    return Recipe(method, settings, (Stage("match", rounds, (phase,)),), **more)
+
+
+def ranking(
+    method: str,
+    settings: Any,
+    *,
+    rounds: int,
+    proposal: Phase | None,
+    energy: Phase,
+    warm_rounds: int = 0,
+    warm: Phase | None = None,
+    pretrain_rounds: int = 0,
+    **more: Any,
+) -> Recipe:
+    """Proposal and energy together; before that, on demand, a warm start of the energy or a proposal of its own.
+
+    A pre-trained proposal (`pretrain_rounds`) is left alone afterwards, as in the paper's ablation.
+    """
+    stages = []
+    proposals = () if proposal is None else (proposal,)
+    if pretrain_rounds:
+        stages.append(Stage("pretrain", pretrain_rounds, proposals))
+        proposals = ()
+    if warm_rounds and warm is not None:
+        stages.append(Stage("warm", warm_rounds, (*proposals, warm)))
+    stages.append(Stage("rank", rounds, (*proposals, energy)))
+    return Recipe(method, settings, tuple(stages), **more)
+
+
+# Push-T on two cores
+
+
+def pusht_cpu(method: str) -> Recipe:
+    """At most 3.3 M parameters; see eval/results for what was tried."""
+    common: dict[str, Any] = {"perturbation": (2.0, 1.0), "ema": 0.999, "samples": 8, "rounds_per_block": 50}
+    flow = ResidualMLP(width=512, depth=4, context_width=256, context_depth=2, joint_depth=1, conditioning="film")
+    if method in ("nf", "diffusion", "diffusion-phi"):
+        optimizer = Optimizer(5e-4, warmup=1000)
+        settings = {
+            "nf": NF(flow, Interpolant(alpha=2.0), FlowSampler(24, 9)),
+            "diffusion": Diffusion(flow, EDM(sigma_data=1.0), FlowSampler(24, 9)),
+            "diffusion-phi": DiffusionPhi(flow, EDM(sigma_data=1.0), FlowSampler(24, 9)),
+        }[method]
+        return regression(method, settings, 4000, 20, 256, optimizer, **common)
+    energy = ResidualMLP(width=384, depth=4, context_width=256, context_depth=2, joint_depth=1, time_transform="log")
+    shared = {
+        "energy": energy,
+        "proposal": ShallowField(width=768, context_width=320, context_depth=3, joint_depth=3),
+        "interpolant": Interpolant(alpha=2.0),
+        "negatives": 15,
+        "cells": 16,
+        "score_weight": 0.1,
+        "sampler": EnergySampler(flow_steps=16),
+    }
+    settings = {
+        "ibc": IBC(**shared | {"score_weight": 0.0}),
+        "r-nce": RNCE(**shared),
+        "i-r-nce": IRNCE(**shared, times=2, final_times=1),
+    }[method]
+    return ranking(
+        method,
+        settings,
+        rounds=12_000,
+        proposal=Phase("proposal", "match", Optimizer(1e-3, warmup=500), 2, 256),
+        energy=Phase("energy", "rank", Optimizer(3e-4, warmup=500), 1, 48),
+        warm_rounds=0 if method == "ibc" else 3_000,
+        warm=Phase("energy", "score", Optimizer(1e-3, warmup=500, final_fraction=0.1), 2, 256),
+        **common,
+    )
+
+
+# The synthetic problems: small enough for the paper's own sizes
+
+
+def synthetic(method: str) -> Recipe:
+    """The paper's sizes and step counts: 20,000 steps of 128, constant learning rate."""
+    network = ResidualMLP(width=64, depth=4, context_depth=0, joint_depth=0, time_width=10, time_features=0, conditioning="input")
+    constant = Optimizer(1e-3, schedule="constant")
+    raise NotImplementedError
+
+
+CPU: dict[str, Callable[[str], Recipe]] = {"pusht": pusht_cpu}
+PAPER: dict[str, Callable[[str], Recipe]] = {"pusht": pusht_cpu}
