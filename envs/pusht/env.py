@@ -86,7 +86,8 @@ class PushTEnv(gym.Env[Any, np.ndarray]):
         self.observation_space = self._make_observation_space()
         self._scene: Scene | None = None
         self._goal = GOAL
-        self._camera: Any = None
+        self._camera: Any = None  # for observations
+        self._canvas: Any = None  # for `render`
         self._window: Any = None
 
     # --- Gymnasium's interface ---
@@ -148,7 +149,9 @@ class PushTEnv(gym.Env[Any, np.ndarray]):
             raise gym.error.ResetNeeded("call reset() before render()")
         from rnce.envs.pusht import rendering
 
-        canvas = self._get_camera().canvas
+        if self._canvas is None:
+            self._canvas = rendering.Canvas()
+        canvas = self._canvas
         canvas.draw(self._agent, self._block, self._goal)
         label = f"coverage {self._coverage:.3f}"
         if self.render_mode == "rgb_array":
@@ -203,14 +206,11 @@ class PushTEnv(gym.Env[Any, np.ndarray]):
         return observation
 
     def _image(self) -> np.ndarray:
-        return self._get_camera().take(self._agent, self._block, self._goal)
-
-    def _get_camera(self) -> Any:
         if self._camera is None:  # who asks for no pictures does not load pygame
             from rnce.envs.pusht.rendering import Camera
 
             self._camera = Camera(*self._image_size)
-        return self._camera
+        return self._camera.take(self._agent, self._block, self._goal)
 
     def _info(self) -> dict[str, Any]:
         assert self._scene is not None

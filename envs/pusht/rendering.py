@@ -15,6 +15,7 @@ from rnce.envs.pusht.geometry import (
     AGENT_RADIUS,
     BAR,
     CANVAS,
+    CORNERS,
     OUTLINE,
     STEM,
     WALL_HIGH,
@@ -51,51 +52,91 @@ class Rect(NamedTuple):
     right: int
     bottom: int
 
+    def union(self, other: "Rect") -> "Rect":
+        """The smallest rectangle that holds both."""
+        return Rect(
+            min(self.left, other.left),
+            min(self.top, other.top),
+            max(self.right, other.right),
+            max(self.bottom, other.bottom),
+        )
 
-class Canvas:
-    """The full-size picture. What never moves (goal and walls) is drawn once for each goal."""
+
+WHOLE = Rect(0, 0, SIDE, SIDE)
+
+
+class Sheet:
+    """A full-size picture as a surface to draw on and, without copying, as an array of 32-bit pixels."""
 
     def __init__(self) -> None:
-        self.pixels = np.zeros((SIDE, SIDE), dtype=np.uint32)  # shares its memory with the surface: no copies
+        self.pixels = np.zeros((SIDE, SIDE), dtype=np.uint32)
         self.surface = pygame.image.frombuffer(self.pixels.view(np.uint8), (SIDE, SIDE), "RGBX")
+
+    def restore(self, region: Rect, source: "Sheet") -> None:
+        """Copy a region from another sheet."""
+        left, top, right, bottom = region
+        self.pixels[top:bottom, left:right] = source.pixels[top:bottom, left:right]
+
+
+class Canvas(Sheet):
+    """The scene. Three sheets lie on each other, and only what moved is drawn again: goal, block, agent."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self.goal: Pose | None = None
-        self.clean = np.zeros_like(self.pixels)
-        self._dirty: list[Rect] = []
+        self._block: Pose | None = None
+        self._goal_sheet, self._block_sheet = Sheet(), Sheet()
+        self._block_region = self._agent_region = WHOLE
 
     def draw(self, agent: Point, block: Pose, goal: Pose) -> list[Rect]:
-        """Draw the scene; returns where it differs from the picture without agent and block."""
+        """Draw the scene; returns the regions that may differ from the scene drawn before."""
+        changed = []
         if goal != self.goal:
-            self._draw_goal_and_walls(goal)
-        for left, top, right, bottom in self._dirty:
-            self.pixels[top:bottom, left:right] = self.clean[top:bottom, left:right]
-        boxes = [_to_pixels(transform(box.corners, block)) for box in (BAR, STEM)]
-        for corners in boxes:
-            pygame.draw.polygon(self.surface, BLOCK_FILL, corners)
-            _draw_thick_outline(self.surface, BLOCK_EDGE, corners)
+            self.goal, self._block = goal, None
+            self._draw_goal(goal)
+            self._block_region = WHOLE
+        if block != self._block:
+            self._block = block
+            before, self._block_region = self._block_region, self._draw_block(block)
+            changed.append(before.union(self._block_region))
+            self.restore(changed[0], self._block_sheet)
+        self.restore(self._agent_region, self._block_sheet)
+        before, self._agent_region = self._agent_region, self._draw_agent(agent)
+        return [*changed, before.union(self._agent_region)]
+
+    def _draw_goal(self, goal: Pose) -> None:
+        surface = self._goal_sheet.surface
+        surface.fill(BACKGROUND)
+        for box in (BAR, STEM):
+            pygame.draw.polygon(surface, GOAL_GREEN, _to_pixels(transform(box.corners, goal)))
+        _draw_walls(surface, WHOLE)
+
+    def _draw_block(self, block: Pose) -> Rect:
+        sheet = self._block_sheet
+        sheet.restore(self._block_region, self._goal_sheet)
+        corners = _to_pixels(transform(CORNERS, block))
+        for box in (corners[:4], corners[4:]):
+            pygame.draw.polygon(sheet.surface, BLOCK_FILL, box)
+            _draw_thick_outline(sheet.surface, BLOCK_EDGE, box)
+        region = _bounds(corners, 2 * EDGE)
+        _draw_walls(sheet.surface, region)
+        return region
+
+    def _draw_agent(self, agent: Point) -> Rect:
         (centre,) = _to_pixels([agent])
         radius = int(AGENT_RADIUS)
         pygame.draw.circle(self.surface, AGENT_EDGE, centre, radius)
         pygame.draw.circle(self.surface, AGENT_FILL, centre, radius - 2 * EDGE)
-        self._dirty = [_bounds([*boxes[0], *boxes[1]], 2 * EDGE), _bounds([centre], radius + 1)]
-        if any(_near_wall(rect) for rect in self._dirty):
-            _draw_walls(self.surface)  # walls lie on top
-        return self._dirty
-
-    def _draw_goal_and_walls(self, goal: Pose) -> None:
-        self.goal = goal
-        self.surface.fill(BACKGROUND)
-        for box in (BAR, STEM):
-            pygame.draw.polygon(self.surface, GOAL_GREEN, _to_pixels(transform(box.corners, goal)))
-        _draw_walls(self.surface)
-        self.clean[:] = self.pixels
-        self._dirty = []
+        region = _bounds([centre], radius + 1)
+        _draw_walls(self.surface, region)
+        return region
 
 
 class Camera:
     """Observation images: the canvas sampled at width × height points, each a blend of four pixels.
 
     The arithmetic is that of OpenCV's bilinear resize, which made the recorded images, with its 11-bit weights. For an
-    image of 96² it needs 192² of the 512² pixels, and of these only the ones where agent and block are.
+    image of 96² it needs 192² of the 512² pixels, and of these only the ones where something moved.
     """
 
     def __init__(self, width: int, height: int) -> None:
@@ -105,33 +146,30 @@ class Camera:
         self._indices = self._rows.indices.reshape(-1, 1) * SIDE + self._columns.indices.T[:, None, :]
         self._column_weights = np.repeat(self._columns.weights.T, 4, axis=1)
         self._row_weights = self._rows.weights.reshape(-1, 1)
-        self._goal: Pose | None = None
-        self._clean = np.zeros((height, width, 3), dtype=np.uint8)
+        self._image = np.zeros((height, width, 3), dtype=np.uint8)
 
     def take(self, agent: Point, block: Pose, goal: Pose) -> np.ndarray:
         """An RGB image (height, width, 3) of the scene."""
-        regions = self.canvas.draw(agent, block, goal)
-        if goal != self._goal:
-            self._goal = goal
-            self._sample(self.canvas.clean, Rect(0, 0, SIDE, SIDE), self._clean)
-        image = self._clean.copy()
-        for region in regions:
-            self._sample(self.canvas.pixels, region, image)
-        return image
+        for region in self.canvas.draw(agent, block, goal):
+            self._sample(region)
+        return self._image.copy()
 
-    def _sample(self, pixels: np.ndarray, region: Rect, image: np.ndarray) -> None:
-        """Fill the part of the image that sees the region."""
+    def _sample(self, region: Rect) -> None:
+        """Renew the part of the image that sees the region."""
         left, right = self._columns.seeing(region.left, region.right)
         top, bottom = self._rows.seeing(region.top, region.bottom)
-        # Lines of pixels are kept as flat lines of channels: numpy is fast along long last axes.
-        rows, columns = slice(2 * top, 2 * bottom), slice(left, right)
-        channels, across = slice(4 * left, 4 * right), 0
-        for indices, weights in zip(self._indices, self._column_weights):
-            seen = pixels.ravel().take(indices[rows, columns]).view(np.uint8)
-            across = across + seen * weights[channels]
-        down = ((across >> 4) * self._row_weights[rows]) >> 16
-        blend = (down[0::2] + down[1::2] + 2) >> 2
-        image[top:bottom, left:right] = blend.reshape(bottom - top, right - left, 4)[..., :3]
+        # Lines of pixels are kept as flat lines of channels, and most steps work in place: numpy likes both.
+        rows, channels = slice(2 * top, 2 * bottom), slice(4 * left, 4 * right)
+        seen = self.canvas.pixels.ravel().take(self._indices[:, rows, left:right]).view(np.uint8)
+        across = seen[0] * self._column_weights[0, channels]
+        across += seen[1] * self._column_weights[1, channels]
+        across >>= 4
+        across *= self._row_weights[rows]
+        across >>= 16
+        blend = across[0::2] + across[1::2]
+        blend += 2
+        blend >>= 2
+        self._image[top:bottom, left:right] = blend.reshape(bottom - top, right - left, 4)[..., :3]
 
 
 class _Taps(NamedTuple):
@@ -215,14 +253,12 @@ def _bounds(points: list[Pixel], margin: int) -> Rect:
     )
 
 
-def _near_wall(region: Rect) -> bool:
-    low, high = int(WALL_LOW) + 2 * EDGE, int(WALL_HIGH) - 2 * EDGE
-    return region.left < low or region.top < low or region.right > high or region.bottom > high
-
-
-def _draw_walls(surface: "pygame.Surface") -> None:
-    low, length, width = int(WALL_LOW) - EDGE, int(WALL_HIGH - WALL_LOW) + 2 * EDGE + 1, 2 * EDGE + 1
-    high = int(WALL_HIGH) - EDGE
+def _draw_walls(surface: "pygame.Surface", region: Rect) -> None:
+    """Walls lie on top of everything, so they are drawn again where something was drawn over them."""
+    low, high, width = int(WALL_LOW) - EDGE, int(WALL_HIGH) - EDGE, 2 * EDGE + 1
+    if region.left >= low + width and region.top >= low + width and region.right <= high and region.bottom <= high:
+        return
+    length = high + width - low
     for x, y in ((low, low), (low, high)):
         surface.fill(WALL_GREY, (x, y, length, width))
         surface.fill(WALL_GREY, (y, x, width, length))
