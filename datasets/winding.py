@@ -41,6 +41,8 @@ def same_class(windings: Array) -> Array:
 
 def class_labels(windings: Int[np.ndarray, "n K"]) -> Int[np.ndarray, " n"]:
     """A label 0, 1, … for each path of one scene: equal for equal classes, numbered in order of appearance."""
+    if not len(windings):
+        return np.zeros(0, np.int32)
     first = same_class(windings).argmax(axis=-1)
     return np.unique(first, return_inverse=True)[1].astype(np.int32)
 
