@@ -101,7 +101,7 @@ def test_contacts_are_those_a_collision_callback_counts():
     if hasattr(space, "on_collision"):
         space.on_collision(0, 0, post_solve=count)
     else:  # pymunk 6
-        space.add_collision_handler(0, 0).post_solve = count
+        space.add_collision_handler(0, 0).post_solve = count  # pyright: ignore
     rng = np.random.default_rng(1)
     scene.place((256.0, 450.0), Pose(256.0, 256.0, 0.3))
     touched = 0
