@@ -25,7 +25,7 @@ class DemoTask:
     name: str
     env_id: str
     shipped: tuple[str, ...]
-    """names of trained policies, the first that loads is shown"""
+    """names of trained policies, the first that ships is shown"""
     scripted: Callable[[], Any]
     """shown where there is none"""
     metrics: tuple[str, ...]
@@ -83,14 +83,17 @@ def table(results: Sequence[DemoResult]) -> str:
 
 
 def choose_policy(task: DemoTask) -> tuple[Any, str]:
-    """The first shipped policy that loads, else the scripted one; and what to call it."""
-    import rnce
+    """The first of the task's policies that ships, else the scripted one; and what to call it.
 
+    One that ships but does not load is an error: the scripted one must not hide it.
+    """
+    import rnce
+    from rnce.policies import pretrained_policies
+
+    shipped = pretrained_policies()
     for name in task.shipped:
-        try:
+        if name in shipped:
             return rnce.load_policy(name), name
-        except (ImportError, LookupError, OSError, ValueError):
-            continue
     policy = task.scripted()
     return policy, f"{policy.name} (no trained policy ships yet)"
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import rnce
+import rnce.policies
 from rnce.cli import main
 from rnce.envs.path_planning import collided, scene_for_seed
 from rnce.eval import demo
@@ -17,13 +18,15 @@ from rnce.eval.bench_path_planning_env import measure
 from rnce.eval.scripted_planners import GridPlanner, ShootingPusher, equal_steps, pulled_tight, shortest_path
 
 
-def nothing_ships(name):
-    raise ValueError(f"there is no policy {name!r}")
+def ship(monkeypatch, *names, policy=None):
+    """As if these and no others were in the package."""
+    monkeypatch.setattr(rnce.policies, "pretrained_policies", lambda: list(names))
+    monkeypatch.setattr(rnce, "load_policy", lambda name: policy)
 
 
 @pytest.mark.parametrize("task", demo.TASKS, ids=lambda task: task.name)
 def test_demo_writes_a_picture_and_a_gif_and_says_who_played(task, tmp_path, monkeypatch):
-    monkeypatch.setattr(rnce, "load_policy", nothing_ships)
+    ship(monkeypatch)
     (result,) = demo.run_demo(tmp_path, episodes=1, tasks=[task])
     assert "scripted" in result.policy
     assert iio.imread(result.picture).shape[:2] == (384, 384)
@@ -39,11 +42,21 @@ def test_demo_writes_a_picture_and_a_gif_and_says_who_played(task, tmp_path, mon
 def test_a_shipped_policy_takes_the_place_of_the_scripted_one(monkeypatch):
     task = demo.TASKS[1]
     trained = GridPlanner()
-    monkeypatch.setattr(rnce, "load_policy", lambda name: trained if name == task.shipped[1] else nothing_ships(name))
+    ship(monkeypatch, task.shipped[1], policy=trained)
     assert demo.choose_policy(task) == (trained, task.shipped[1])
     scripted, name = demo.choose_policy(replace(task, shipped=()))
     assert isinstance(scripted, GridPlanner)
     assert "scripted" in name
+
+
+def test_a_shipped_policy_that_does_not_load_is_not_hidden(monkeypatch):
+    def damaged(name):
+        raise ValueError("model.safetensors is cut short")
+
+    ship(monkeypatch, demo.TASKS[0].shipped[0])
+    monkeypatch.setattr(rnce, "load_policy", damaged)
+    with pytest.raises(ValueError, match="cut short"):
+        demo.choose_policy(demo.TASKS[0])
 
 
 def test_what_a_policy_ranks_is_drawn(tmp_path, monkeypatch):
@@ -56,7 +69,7 @@ def test_what_a_policy_ranks_is_drawn(tmp_path, monkeypatch):
 
     pictures = []
     for policy in (GridPlanner(), Ranking()):
-        monkeypatch.setattr(rnce, "load_policy", lambda name, policy=policy: policy)
+        ship(monkeypatch, demo.TASKS[1].shipped[0], policy=policy)
         (result,) = demo.run_demo(tmp_path, episodes=1, tasks=[demo.TASKS[1]])
         pictures.append(iio.imread(result.picture))
     assert (pictures[0] != pictures[1]).any()
