@@ -36,7 +36,7 @@ BOOKKEEPING = {"reward": "next.reward", "terminated": "next.done"}
 
 def read(folder: Path) -> Dataset:
     """Open a LeRobot v3 dataset by its folder. Images and videos are decoded when they are sliced."""
-    folder = Path(folder)
+    folder = Path(folder).absolute()  # pictures are read later, perhaps from another working folder
     info = _info(folder)
     files = sorted((folder / "data").glob("*/*.parquet"))
     if not files:

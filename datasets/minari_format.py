@@ -30,7 +30,7 @@ FINAL = "final/"
 
 def read(folder: Path) -> Dataset:
     """Open a Minari dataset by its folder. Images are read an episode at a time, when they are sliced."""
-    folder = Path(folder)
+    folder = Path(folder).absolute()  # Minari loses its way with relative paths
     storage = _open(folder)
     parts: dict[str, list[np.ndarray]] = {}
     finals: dict[str, list[np.ndarray]] = {}
@@ -78,7 +78,7 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False, progress: 
     from minari.dataset.minari_dataset import parse_dataset_id
     from minari.dataset.minari_storage import MinariStorage
 
-    folder = Path(folder)
+    folder = Path(folder).absolute()  # Minari loses its way with relative paths
     parse_dataset_id(folder.name)  # refuses names that Minari could not find again
     known = dataset.attributes.get("minari", {})
     extra = [

@@ -33,8 +33,8 @@ CHUNK_BYTES = 2**20
 
 def read_replay(path: str | Path, name: str | None = None) -> Dataset:
     """Open a replay buffer. Small arrays are read and checked now; images when they are sliced."""
-    root = _open(Path(path), "r")
-    label = name or Path(path).name
+    folder = Path(path).absolute()  # images are read later, perhaps from another working folder
+    root = _open(folder, "r")
     mark = _mark(root)
     ends = _committed_ends(root)
     steps = int(ends[-1]) if len(ends) else 0
@@ -49,7 +49,7 @@ def read_replay(path: str | Path, name: str | None = None) -> Dataset:
         observation_keys=tuple(mark.get("observation_keys", ())),
         action_keys=tuple(mark.get("action_keys", ())),
         attributes=mark.get("attributes", {}),
-        name=label,
+        name=name or folder.name,
     )
 
 
