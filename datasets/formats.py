@@ -1,6 +1,7 @@
 """The formats on disk: told apart by their content, and how each is read and written."""
 
 import importlib
+import importlib.util
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,15 +17,24 @@ class _Format(NamedTuple):
     what: str
     # Any of these files gives a folder away.
     files: tuple[str, ...]
+    # What must be installed, and the extra of this package that brings it.
+    needs: tuple[str, str] | None = None
 
     def function(self, name: str) -> Callable[..., Any]:
+        if self.needs and importlib.util.find_spec(self.needs[0]) is None:
+            raise ImportError(f"a {self.what} needs {self.needs[0]}: pip install 'rnce[{self.needs[1]}]'")
         return getattr(importlib.import_module(self.module), name)
 
 
 FORMATS: dict[str, _Format] = {
     "zarr": _Format("rnce.datasets.replay", "zarr replay buffer", ("zarr.json", ".zgroup")),
-    "minari": _Format("rnce.datasets.minari_format", "Minari dataset", ("data/main_data.hdf5", "data/metadata.json")),
-    "lerobot": _Format("rnce.datasets.lerobot_format", "LeRobot dataset", ("meta/info.json",)),
+    "minari": _Format(
+        "rnce.datasets.minari_format",
+        "Minari dataset",
+        ("data/main_data.hdf5", "data/metadata.json"),
+        ("minari", "minari"),
+    ),
+    "lerobot": _Format("rnce.datasets.lerobot_format", "LeRobot dataset", ("meta/info.json",), ("pyarrow", "lerobot")),
 }
 
 

@@ -79,6 +79,13 @@ def test_an_existing_folder_is_kept_unless_told(tmp_path: Path, name: str):
     write(toy(), tmp_path / "toy-v0", name, overwrite=True)
 
 
+@pytest.mark.parametrize("name", ["minari", "lerobot"])
+def test_a_missing_extra_is_named(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    with pytest.raises(ImportError, match=rf"pip install 'rnce\[{name}\]'"):
+        write(toy(), tmp_path / "toy", name)
+
+
 def test_minari_opens_what_we_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     import minari
 
