@@ -47,8 +47,9 @@ class ContextualModule(Protocol):
 
 def functional(make: Callable[[nnx.Rngs], Any]) -> Network:
     """The network that `make` builds, as pure functions."""
-    graph, abstract = nnx.split(nnx.eval_shape(lambda: make(nnx.Rngs(0))))
-    has_divergence = hasattr(nnx.eval_shape(lambda: make(nnx.Rngs(0))), "with_divergence")
+    shape_only = nnx.eval_shape(lambda: make(nnx.Rngs(0)))
+    graph, abstract = nnx.split(shape_only)
+    has_divergence = hasattr(shape_only, "with_divergence")
 
     def init(key: PRNGKeyArray) -> Params:
         return nnx.to_pure_dict(nnx.split(make(nnx.Rngs(key)))[1])
