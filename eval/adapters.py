@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rnce.eval.environments import Observation, read_row
+from rnce.eval.ranked import RankedBy
 
 
 class RowPolicy(Protocol):
@@ -27,6 +28,7 @@ class RowPolicy(Protocol):
 
     chunk: int
     params: int | None
+    rows_per_plan: int
     plan_seconds: list[float]
 
     def reset(self, seeds: Sequence[int], mask: np.ndarray) -> None:
@@ -43,6 +45,7 @@ class BatchedPolicy:
     def __init__(self, policy: Any, slots: int, action_dim: int) -> None:
         self.chunk, self.params = int(getattr(policy, "chunk", 1)), _n_params(policy)
         self.plan_seconds: list[float] = []
+        self.rows_per_plan = slots
         self._policy, self._shape = policy, (slots, action_dim)
         self._since_plan = 0
 
@@ -69,6 +72,7 @@ class SingleRowPolicies:
     def __init__(self, policies: Sequence[Any], action_dim: int) -> None:
         self.chunk, self.params = int(getattr(policies[0], "chunk", 1)), _n_params(policies[0])
         self.plan_seconds: list[float] = []
+        self.rows_per_plan = 1
         self._policies, self._shape = policies, (action_dim,)
 
     def reset(self, seeds: Sequence[int], mask: np.ndarray) -> None:
@@ -116,23 +120,46 @@ def policy_factory(name: str, **options: Any) -> Callable[[], Any]:
     """`module:factory`, a shipped policy's name or a checkpoint folder, as a function that makes the policy.
 
     `options` that are not None (`samples`, `sampler`) reach the package's own policies through `with_options`; another
-    policy that has no `with_options` refuses them.
+    policy that has no `with_options` refuses them. `ranker` names the policy whose score picks among the candidates.
     """
-    options = {key: value for key, value in options.items() if value is not None}
+    options = {key: _setting(key, value) for key, value in options.items() if value is not None}
     module_name, colon, attribute = name.partition(":")
     make = functools.partial(_load_own, name) if not colon else _imported(name, module_name, attribute)
     return functools.partial(_make, name, make, options)
 
 
+def _setting(key: str, value: Any) -> Any:
+    """A sampler may be named, or changed in parts: `mcmc_steps=50,step_size=3e-4`."""
+    if key != "sampler" or "=" not in value:
+        return value
+    parts = (part.partition("=") for part in value.split(","))
+    return {name.strip(): _number(text.strip()) for name, _, text in parts}
+
+
+def _number(text: str) -> int | float | str:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
 def _make(name: str, make: Callable[[], Any], options: dict[str, Any]) -> Any:
-    policy = make()
+    policy, ranker = make(), options.get("ranker")
+    options = {key: value for key, value in options.items() if key != "ranker"}
     if not callable(_act(policy)):
         raise ValueError(f"{name} made {policy!r}, which is neither a function nor has an act method")
-    if not options:
-        return policy
-    if not hasattr(policy, "with_options"):
+    if options and not hasattr(policy, "with_options"):
         raise ValueError(f"{name} has no with_options, so {', '.join(options)} cannot be set; leave out the option")
-    return policy.with_options(**options)
+    policy = policy.with_options(**options) if options else policy
+    if ranker is None:
+        return policy
+    judge = policy_factory(ranker)()
+    for who, what in ((name, policy), (ranker, judge)):
+        if not is_own(what):
+            raise ValueError(f"{who} has no samples to rank or no score; ranking by another policy needs two of rnce's")
+    return RankedBy(policy, judge)
 
 
 def _load_own(name: str) -> Any:

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from rnce.eval.adapters import policy_factory
 from rnce.eval.journal import Journal
+from rnce.eval.latency import single_plan_seconds
 from rnce.eval.metrics import main_metric, modes_per_seed, per_seed, summarize
 from rnce.eval.ray_workers import run_on_ray
 from rnce.eval.rollout import Runner, ShardResult
@@ -25,6 +26,10 @@ class Result:
     episodes: list[Episode]
     params: int | None
     plan_seconds: list[float] = field(repr=False)
+    """of plans for `rows_per_plan` environments at once"""
+    rows_per_plan: int
+    single_plan_seconds: list[float] = field(repr=False)
+    """of plans for one environment; empty where it was not measured apart"""
     seconds: float
     interrupted: bool = False
 
@@ -32,6 +37,13 @@ class Result:
     def failed(self) -> list[Episode]:
         """Episodes that ended with an error instead of figures."""
         return [episode for episode in self.episodes if episode.error is not None]
+
+    def plan_ms(self) -> dict:
+        """Median and 95th percentile of the planning time in milliseconds, for one environment where that is known."""
+        batch = {**_percentiles(self.plan_seconds), "environments": self.rows_per_plan}
+        if not self.single_plan_seconds:
+            return batch
+        return {**_percentiles(self.single_plan_seconds), "environments": 1, "batch": batch}
 
     def to_json(self) -> dict:
         """The result's JSON form; the keys are part of the interface."""
@@ -49,7 +61,7 @@ class Result:
             "max_steps": settings.max_steps,
             "episodes": len(self.episodes) - len(self.failed),
             "metrics": summarize(self.episodes),
-            "plan_ms": plan_ms(self.plan_seconds, settings.n_slots),
+            "plan_ms": self.plan_ms(),
             "failed": [{"seed": e.seed, "rollout": e.rollout, "error": e.error} for e in self.failed],
             "per_seed": per_seed(self.episodes),
             "seconds": round(self.seconds, 3),
@@ -60,15 +72,11 @@ class Result:
         return result
 
 
-def plan_ms(seconds: Iterable[float], environments: int) -> dict:
-    """Median and 95th percentile of the planning time in milliseconds, of one call for this many environments."""
-    milliseconds = 1000 * np.asarray(list(seconds))
-    p50, p95 = np.quantile(milliseconds, [0.5, 0.95]) if len(milliseconds) else (None, None)
-    return {"p50": _rounded(p50), "p95": _rounded(p95), "environments": environments}
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(float(value), 3)
+def _percentiles(seconds: list[float]) -> dict[str, float | None]:
+    if not seconds:
+        return {"p50": None, "p95": None}
+    p50, p95 = 1000 * np.quantile(seconds, [0.5, 0.95])
+    return {"p50": round(float(p50), 3), "p95": round(float(p95), 3)}
 
 
 def evaluate(
@@ -78,11 +86,13 @@ def evaluate(
     journal: Path | None = None,
     resume: bool = False,
     progress: bool = True,
+    latency: bool = True,
 ) -> Result:
     """Run every episode of the settings.
 
     Ctrl-C returns what is there so far, marked `interrupted`; a `journal` keeps finished shards on disk, and `resume`
     goes on from it. Neither `workers` nor `ray` (a cluster's address, or "local") changes a bit of the episodes.
+    `latency` measures the package's policies in one environment too, which needs another compilation.
     """
     if workers < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
@@ -109,13 +119,16 @@ def evaluate(
         episodes = bar.episodes
     if book:
         book.close(remove=not interrupted)
+    known = [result for _, result in sorted(finished.items()) if result.plan_seconds]
     return Result(
-        settings,
-        [episodes[job] for job in settings.jobs if job in episodes],
-        next((result.params for result in finished.values() if result.params is not None), None),
-        [seconds for _, result in sorted(finished.items()) for seconds in result.plan_seconds],
-        time.perf_counter() - begin,
-        interrupted,
+        settings=settings,
+        episodes=[episodes[job] for job in settings.jobs if job in episodes],
+        params=next((result.params for result in finished.values() if result.params is not None), None),
+        plan_seconds=[seconds for result in known for seconds in result.plan_seconds],
+        rows_per_plan=known[0].rows_per_plan if known else 1,
+        single_plan_seconds=single_plan_seconds(settings) if latency and not interrupted else [],
+        seconds=time.perf_counter() - begin,
+        interrupted=interrupted,
     )
 
 

@@ -45,6 +45,7 @@ class Journal:
             "shard": index,
             "episodes": [e.to_json() for e in result.episodes],
             "plan_seconds": result.plan_seconds,
+            "rows_per_plan": result.rows_per_plan,
             "params": result.params,
         }
         self._file.write(json.dumps(line) + "\n")
@@ -68,4 +69,4 @@ def _whole_lines(path: Path) -> list[str]:
 def _parse(line: str) -> tuple[int, ShardResult]:
     entry = json.loads(line)
     episodes = [Episode(**episode) for episode in entry["episodes"]]
-    return entry["shard"], ShardResult(episodes, entry["plan_seconds"], entry["params"])
+    return entry["shard"], ShardResult(episodes, entry["plan_seconds"], entry["rows_per_plan"], entry["params"])

@@ -13,9 +13,8 @@ from matplotlib.patches import Circle, Polygon
 
 from rnce.envs.path_planning import Scene, scene_for_seed
 from rnce.envs.pusht.geometry import CANVAS, OUTLINE, Pose, transform
-from rnce.eval.evaluate import Result
 from rnce.eval.plots import COLORS
-from rnce.eval.replay import Track, path_of, replay
+from rnce.eval.replay import Recorded, Track, path_of, replay
 from rnce.eval.settings import Episode
 
 BEGIN, END, TARGET = "#c3e2e3", "#27213f", "#66c2a5"  # the paper's colours of Push-T
@@ -42,7 +41,7 @@ def draw_paths(axes: Axes, scene: Scene, paths: np.ndarray, modes: Sequence[str]
     axes.add_collection(LineCollection(list(paths), colors=colors, linestyles=styles, linewidths=0.8, alpha=alpha))
 
 
-def path_panels(results: Sequence[Result], names: Sequence[str], seeds: Sequence[int]) -> Figure:
+def path_panels(results: Sequence[Recorded], names: Sequence[str], seeds: Sequence[int]) -> Figure:
     """A row per policy, a column per scene: all rollouts whose actions were kept."""
     figure = Figure(figsize=(2.6 * len(seeds), 2.8 * len(results)), layout="constrained")
     grid = figure.subplots(len(results), len(seeds), squeeze=False)
@@ -78,7 +77,7 @@ def draw_pusht(axes: Axes, track: Track, every: int = 10) -> None:
     axes.set(xlim=(0, CANVAS), ylim=(CANVAS, 0), aspect="equal", xticks=[], yticks=[])
 
 
-def pusht_panels(results: Sequence[Result], names: Sequence[str], seeds: Sequence[int], rollout: int = 0) -> Figure:
+def pusht_panels(results: Sequence[Recorded], names: Sequence[str], seeds: Sequence[int], rollout: int = 0) -> Figure:
     """A row per policy, a column per start, the score above each, as in the paper."""
     figure = Figure(figsize=(2.4 * len(seeds), 2.6 * len(results)), layout="constrained")
     grid = figure.subplots(len(results), len(seeds), squeeze=False)
@@ -127,7 +126,7 @@ def landscape(
     return figure
 
 
-def _kept(result: Result, seed: int) -> list[Episode]:
+def _kept(result: Recorded, seed: int) -> list[Episode]:
     episodes = [e for e in result.episodes if e.seed == seed and e.actions is not None and e.error is None]
     if not episodes:
         raise ValueError(f"no episode of seed {seed} has its actions kept; evaluate with keep_actions")

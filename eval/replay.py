@@ -1,11 +1,32 @@
 """Episodes seen again from their kept actions: the environments are deterministic, so nothing else need be stored."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from rnce.eval.environments import make_env
 from rnce.eval.settings import Episode, Settings
+
+
+class Recorded(Protocol):
+    """Episodes with the settings that made them: a result, or what was kept of one."""
+
+    @property
+    def settings(self) -> Settings:
+        """How they were made."""
+        ...
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """Some of them with their actions."""
+        ...
+
+
+class Recording(NamedTuple):
+    """The episodes whose actions were kept."""
+
+    settings: Settings
+    episodes: list[Episode]
 
 
 class Track(NamedTuple):

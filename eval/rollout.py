@@ -18,11 +18,13 @@ from rnce.eval.settings import Episode, Job, Settings
 
 @dataclass(frozen=True)
 class ShardResult:
-    """The episodes of one shard, in the order of its jobs, how long each plan took, and the policy's parameters."""
+    """The episodes of one shard, in the order of its jobs, and what was noticed on the way."""
 
     episodes: list[Episode]
     plan_seconds: list[float]
-    params: int | None
+    """of every plan but a process's first, which compiles"""
+    rows_per_plan: int = 1
+    params: int | None = None
 
 
 def ignore(episode: Episode) -> None:
@@ -49,9 +51,9 @@ class Runner:
         self._policy.plan_seconds.clear()
         loop = _Loop(self._policy, self._environments, self._settings.n_slots, keep, on_episode)
         loop.run(list(enumerate(jobs)))
-        # The first plan of a process compiles and says nothing of the others.
         plans, self._warm = self._policy.plan_seconds[0 if self._warm else 1 :], True
-        return ShardResult([loop.episodes[i] for i in range(len(jobs))], plans, self._policy.params)
+        episodes = [loop.episodes[i] for i in range(len(jobs))]
+        return ShardResult(episodes, plans, self._policy.rows_per_plan, self._policy.params)
 
     def close(self) -> None:
         """Release the environments."""

@@ -91,4 +91,4 @@ def _work(connection: Connection, settings: Settings) -> None:
 
 
 def _given_up(jobs: list[Job], reason: str) -> ShardResult:
-    return ShardResult([Episode(job.seed, job.rollout, 0, {}, error=reason) for job in jobs], [], None)
+    return ShardResult([Episode(job.seed, job.rollout, 0, {}, error=reason) for job in jobs], [])

@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -134,3 +135,68 @@ NOT_A_POLICY = 3
 
 def make_nothing():
     return NOT_A_POLICY
+
+
+class LikeOwn:
+    """The interface of the package's policies, without a network: straight chunks in random directions."""
+
+    name, env_id, n_params = "path-planning/like-own", "PathPlanning-v0", 5
+
+    def __init__(self, samples: int = 4, sampler: object = None):
+        self.samples, self.sampler = samples, sampler
+        self.task = SimpleNamespace(n_ctx=3, n_pred=10, event_shape=(10, 2))
+        self.chunk = 10
+
+    def with_options(self, **options):
+        return LikeOwn(**{"samples": self.samples, "sampler": self.sampler} | options)
+
+    def reset(self, seed, mask=None):
+        seeds = np.atleast_1d(seed)
+        if not hasattr(self, "_rows") or len(self._rows) != len(seeds):
+            self._rows = [[0, 0, self.chunk, np.zeros((10, 2))] for _ in seeds]  # seed, plans, played, chunk
+        for row in np.flatnonzero(np.ones(len(seeds), bool) if mask is None else mask):
+            self._rows[row] = [int(seeds[row]), 0, self.chunk, np.zeros((10, 2))]
+
+    def plan(self, obs):
+        batched = obs["position"].ndim == 2
+        positions = np.atleast_2d(obs["position"])
+        samples = np.stack(
+            [self._draw(p, self.samples, (seed, plans)) for p, (seed, plans, *_) in zip(positions, self._rows)]
+        )
+        scores = np.stack([self.score({"goal": goal}, s) for goal, s in zip(np.atleast_2d(obs["goal"]), samples)])
+        actions = samples[np.arange(len(samples)), scores.argmax(axis=1)]
+        plan = SimpleNamespace(actions=actions, samples=samples, scores=scores)
+        return plan if batched else SimpleNamespace(**{key: value[0] for key, value in vars(plan).items()})
+
+    def act(self, obs):
+        if any(played == self.chunk for _, _, played, _ in self._rows):
+            actions = self.plan(obs).actions
+            for row, state in enumerate(self._rows):
+                if state[2] == self.chunk:
+                    state[1:] = state[1] + 1, 0, actions[row]
+        for state in self._rows:
+            state[2] += 1
+        return np.stack([chunk[played - 1] for _, _, played, chunk in self._rows])
+
+    def sample(self, obs, n, seed):
+        return self._draw(obs["position"], n, (seed, 0))
+
+    def score(self, obs, samples):
+        goal = np.asarray(obs["goal"]).reshape(-1, 2)[-1]
+        return -np.linalg.norm(samples[:, -1] - goal, axis=-1)
+
+    def _draw(self, position, n, seed):
+        directions = np.random.default_rng(seed).normal(size=(n, 1, 2)) * 0.2
+        return np.clip(position + directions * np.arange(1, 11)[:, None] / 10, -1, 1)
+
+
+class Contrary(LikeOwn):
+    """Prefers what leads away from the goal."""
+
+    def score(self, obs, samples):
+        assert np.asarray(obs["position"]).shape == (3, 2)  # a window, as the policies take it
+        return -super().score(obs, samples)
+
+
+class Elsewhere(LikeOwn):
+    env_id = "PushT-v0"

@@ -61,6 +61,7 @@ def results(tmp_path_factory):
 
 
 @pytest.mark.skipif(BROWSER is None, reason="no chromium on this machine")
+@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX's, when another test has imported it
 def test_the_page_works_in_a_browser(results, tmp_path):
     videos = write_videos(results[0], tmp_path, progress=False)
     assert len(videos) == 2

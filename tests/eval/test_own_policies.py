@@ -1,0 +1,127 @@
+"""The harness with the package's own policies: planned in batches, ranked, timed, benched."""
+
+import json
+from typing import Any
+
+import numpy as np
+import peer_policies
+import pytest
+
+from rnce.eval.adapters import policy_factory
+from rnce.eval.bench_policies import bench_policies, results_markdown
+from rnce.eval.demonstrator import against_demonstrator, demonstrator
+from rnce.eval.environments import make_env
+from rnce.eval.evaluate import evaluate
+from rnce.eval.protocols import PROTOCOLS, Protocol, paper_numbers
+from rnce.eval.settings import Job, Settings
+
+OWN = "peer_policies:LikeOwn"
+
+
+def settings(policy: str = OWN, **options: Any):
+    return Settings(policy, "PathPlanning-v0", (50_000, 50_004), rollouts=4, slots=4, **options)
+
+
+@pytest.fixture(scope="module")
+def result():
+    return evaluate(settings(), progress=False)
+
+
+def test_bits_of_a_compiled_policy_do_not_depend_on_workers():
+    compiled = settings("tiny_policies:path")
+    alone = evaluate(compiled, progress=False, latency=False)
+    assert evaluate(compiled, workers=2, progress=False, latency=False).episodes == alone.episodes
+    assert not alone.failed
+
+
+def test_an_episode_follows_the_plain_control_loop(result):
+    policy, env = peer_policies.LikeOwn(), make_env("PathPlanning-v0")
+    obs, info = env.reset(seed=50_001)
+    policy.reset(seed=Job(50_001, 2).policy_seed)
+    done = False
+    while not done:
+        batch = {key: part[None] for key, part in obs.items()}
+        obs, _, terminated, truncated, info = env.step(policy.act(batch)[0])
+        done = terminated or truncated
+    (episode,) = [e for e in result.episodes if (e.seed, e.rollout) == (50_001, 2)]
+    assert episode.metrics["cost"] == pytest.approx(info["cost"])
+
+
+def test_planning_time_is_that_of_one_environment(result):
+    plan = result.to_json()["plan_ms"]
+    assert plan["environments"] == 1
+    assert plan["batch"]["environments"] == 4
+    assert 0 < plan["p50"] <= plan["p95"]
+
+
+def test_ranking_by_itself_changes_nothing_and_by_another_does(result):
+    own = evaluate(settings(ranker=OWN), progress=False, latency=False)
+    assert [e.metrics for e in own.episodes] == [e.metrics for e in result.episodes]
+    contrary = evaluate(settings(ranker="peer_policies:Contrary"), progress=False, latency=False)
+    far, near = (np.mean([e.metrics["goal_distance"] for e in r.episodes]) for r in (contrary, result))
+    assert far > near + 0.5
+    assert contrary.params == 10
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "match"),
+    [
+        (OWN, {"ranker": "peer_policies:Elsewhere"}, "different tasks"),
+        (OWN, {"ranker": "peer_policies:Wanderer"}, "peer_policies:Wanderer has no samples"),
+        ("no/such", {}, "no/such"),
+    ],
+)
+def test_impossible_options_are_named(policy, options, match):
+    with pytest.raises(ValueError, match=match):
+        policy_factory(policy, **options)()
+
+
+def test_options_reach_the_policy():
+    policy = policy_factory(OWN, samples=3, sampler="mcmc_steps=2,step_size=3e-4,kernel=hmc")()
+    assert policy.samples == 3
+    assert policy.sampler == {"mcmc_steps": 2, "step_size": 3e-4, "kernel": "hmc"}
+    assert policy_factory(OWN, sampler="two-stage")().sampler == "two-stage"
+
+
+def fake_demonstrator(seeds, progress):
+    return {"cost": 0.2, "per_seed": {"seed": list(map(float, seeds)), "cost": [0.2] * 2, "classes": [2.0] * 2}}
+
+
+def test_bench_writes_everything_and_resumes(tmp_path, monkeypatch):
+    protocol = Protocol(
+        "path-planning", "PathPlanning-v0", 2, 2, (3, 1), ("collision", "cost"), pictured=1, first_seed=50_000
+    )
+    policies = [OWN]
+    monkeypatch.setattr("rnce.eval.bench_policies.demonstrator", fake_demonstrator)
+    with pytest.raises(ValueError, match="with_options"):
+        bench_policies(protocol, ["peer_policies:Wanderer"], tmp_path, progress=False)
+    text = bench_policies(protocol, policies, tmp_path, progress=False)
+    assert "the paper's" in text
+    assert "cost / demonstrator" in text
+    document = json.loads((tmp_path / "path-planning.json").read_text())
+    assert [result["samples"] for result in document["results"]] == [3, 1]
+    assert document["results"][0]["against_demonstrator"]["cost_ratio"] > 0
+    assert "<video" in (tmp_path / "report.html").read_text()
+    assert {path.suffix for path in (tmp_path / "figures").iterdir()} == {".png", ".pdf"}
+    assert len(list((tmp_path / "figures").iterdir())) == 8
+    monkeypatch.setattr("rnce.eval.bench_policies.evaluate", None)  # nothing is run again
+    assert bench_policies(protocol, policies, tmp_path, resume=True, progress=False) == text
+
+
+def test_tables_put_the_papers_numbers_beside_ours(result):
+    protocol = PROTOCOLS["path-planning"]
+    document = result.to_json() | {"policy": "path-planning/r-nce", "samples": 48}
+    text = results_markdown(protocol, [document])
+    assert "| collision (the paper's) |" in text
+    assert "0.030 ± 0.003" in text
+    assert set(paper_numbers("pusht")["methods"]) >= {"nf", "i-r-nce", "diffusion"}
+
+
+def test_demonstrator_solves_scenes_without_collision():
+    figures = demonstrator([50_000], progress=False)
+    assert figures["unsolved"] == 0
+    assert all(0.1 < cost < 1.0 for cost in figures["per_seed"]["cost"])
+    twice = 2 * figures["per_seed"]["cost"][0]
+    ours = {"per_seed": {"seed": [50_000.0], "cost": [twice]}, "modes_per_seed": {}}
+    assert against_demonstrator(ours, figures)["cost_ratio"] == pytest.approx(2)
+    assert np.isfinite(figures["cost"])
