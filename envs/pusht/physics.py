@@ -26,6 +26,7 @@ SUBSTEPS = 10  # of DT in one control period
 STIFFNESS, DAMPING = 100.0, 20.0  # of the law that drives the agent: critically damped, so it does not overshoot
 MASS, MOMENT = 1.0, 3000.0
 
+_CONTACT_COUNT = batch.ArbiterFields.CONTACT_COUNT
 _UINTPTR = "Q" if struct.calcsize("P") == 8 else "I"  # what pymunk's integer buffers hold
 
 # Beyond these distances nothing can touch the block, with two pixels to spare.
@@ -121,7 +122,7 @@ class Scene:
 
         This is one call into C. A collision callback would come back to Python for each pair and substep.
         """
-        batch.get_space_arbiters(self._space, batch.ArbiterFields.CONTACT_COUNT, self._contacts)
+        batch.get_space_arbiters(self._space, _CONTACT_COUNT, self._contacts)
 
     def _pop_contacts(self) -> int:
         count = sum(memoryview(self._contacts.int_buf()).cast(_UINTPTR))
