@@ -77,3 +77,9 @@ def smoothness_root(
     differences = np.diff(np.eye(len(covariance) + 2), axis=0)[:, 1:-1]
     quadratic = gp_weight * np.linalg.inv(covariance) + step_weight * differences.T @ differences
     return np.pad(np.linalg.cholesky((quadratic + quadratic.T) / 2).T, 1)
+
+
+def smoothing(root: Float64[np.ndarray, "n n"], strength: float) -> Float64[np.ndarray, "n n"]:
+    """M such that deviation + M·deviation is smoother: it minimises strength·‖U·new‖² + ‖new − deviation‖²."""
+    identity = np.eye(len(root))
+    return np.linalg.inv(identity + strength * root.T @ root) - identity

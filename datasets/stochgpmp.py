@@ -16,14 +16,15 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Float32, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Float32, PRNGKeyArray
 from numpy.typing import ArrayLike
 
-from rnce.datasets.gp_prior import DURATION, conditional_covariance, sampling_factor, smoothness_root
+from rnce.datasets.gp_prior import DURATION, conditional_covariance, sampling_factor, smoothing, smoothness_root
 from rnce.datasets.winding import same_class, winding_numbers
 from rnce.envs.path_planning.geometry import (
     PLANNER_OBSTACLE_WEIGHT,
     PLANNER_SMOOTHNESS_WEIGHT,
+    collided,
     obstacle_depth,
     squared_distance,
 )
@@ -41,6 +42,8 @@ class Schedule:
     """of the perturbations, in units of the sampling prior"""
     last_scale: float
     """reached geometrically"""
+    smoothing: float = 0.0
+    """strength of the smoothed path that is one sample more; it may move a path through a small obstacle"""
 
 
 @dataclass(frozen=True)
@@ -51,16 +54,16 @@ class PlannerConfig:
     """of a whole path, start and goal included"""
     particles: int = 16
     """paths per scene"""
-    candidates: int = 512
+    candidates: int = 256
     """draws from the prior, of which the scouts are chosen"""
-    scouts: int = 64
+    scouts: int = 48
     """paths that are improved a little, of which the particles are chosen"""
-    class_penalty: float = 0.3
+    class_penalty: float = 1.0
     """how many times worse a path counts for each better one of its winding class when some are chosen of many"""
-    max_detour: float = 1.7
+    max_detour: float = 2.0
     """length, relative to the best path, beyond which a path is chosen last"""
     scouting: Schedule = Schedule(20, 16, 1.0, 0.4)
-    planning: Schedule = Schedule(70, 32, 0.4, 0.07)
+    planning: Schedule = Schedule(60, 32, 0.4, 0.07, smoothing=0.002)
     step: float = 1.0
     ess: float = 4.0
     """effective sample size of the importance weights"""
@@ -103,9 +106,16 @@ def _sampler(n: int, sigma: float, config: PlannerConfig) -> Float32[Array, "n n
     return jnp.asarray(sampling_factor(_covariance(n, sigma, config)), jnp.float32)
 
 
+def _smoothness_root(n: int, config: PlannerConfig) -> np.ndarray:
+    return smoothness_root(_covariance(n, config.cost_sigma, config), config.gp_weight, config.smoothness_weight)
+
+
 def _smoothness(n: int, config: PlannerConfig) -> Float32[Array, "n n"]:
-    covariance = _covariance(n, config.cost_sigma, config)
-    return jnp.asarray(smoothness_root(covariance, config.gp_weight, config.smoothness_weight), jnp.float32)
+    return jnp.asarray(_smoothness_root(n, config), jnp.float32)
+
+
+def _smoothing(n: int, strength: float, config: PlannerConfig) -> Float32[Array, "n n"]:
+    return jnp.asarray(smoothing(_smoothness_root(n, config), strength), jnp.float32)
 
 
 def importance_weights(cost: Float[Array, "*batch s"], ess: float, halvings: int = 20) -> Float[Array, "*batch s"]:
@@ -164,13 +174,20 @@ def _update(
     smooth_noise: Float[Array, "2 n p s"],
     line: Float[Array, "2 n"],
     obstacles: Float[Array, "K 3"],
+    schedule: Schedule,
     config: PlannerConfig,
 ) -> tuple[Float[Array, "2 n p"], Float[Array, " p"]]:
     """One importance-weighted step of every particle of a scene -> new means, and the cost of the old ones."""
     n = means.shape[1]
+    root, deviation = _smoothness(n, config), means - line[..., None]
+    # Random perturbations of a bumpy path are seldom smoother than it is, the more so where obstacles leave little room
+    # and decide the weights; so one sample is made to be.
+    smoother = jnp.einsum("nm,dmp->dnp", _smoothing(n, schedule.smoothing, config), deviation)[..., None]
+    noise = jnp.concatenate([smoother, noise], axis=-1)
+    smooth_noise = jnp.concatenate([jnp.einsum("nm,dmps->dnps", root, smoother), smooth_noise], axis=-1)
     samples = (means[..., None] + noise).reshape(2, n, -1)
     collision = _collision_cost(samples, obstacles, config).reshape(noise.shape[2:])
-    smooth_mean = jnp.einsum("nm,dmp->dnp", _smoothness(n, config), means - line[..., None])
+    smooth_mean = jnp.einsum("nm,dmp->dnp", root, deviation)
     cost = collision + _line_cost(line, config) + jnp.sum((smooth_mean[..., None] + smooth_noise) ** 2, axis=(0, 1))
     weights = importance_weights(cost, config.ess)
     return means + config.step * jnp.einsum("dnps,ps->dnp", noise, weights), cost[:, -1]
@@ -198,7 +215,8 @@ def improve(
         # The mean itself is the last sample: its cost tells which mean was best, and staying put is an option.
         noise = jnp.concatenate([half, -half, jnp.zeros_like(half[..., :1])], axis=-1)
         smooth_noise = jnp.einsum("nm,dmps->dnps", smoothness, noise)
-        new, cost = jax.vmap(_update, (0, None, None, 0, 0, None))(means, noise, smooth_noise, line, obstacles, config)
+        update = jax.vmap(_update, (0, None, None, 0, 0, None, None))
+        new, cost = update(means, noise, smooth_noise, line, obstacles, schedule, config)
         return (new, *_better(means, cost, best, best_cost)), None
 
     keys = jax.random.split(key, schedule.iterations + 1)
@@ -222,17 +240,23 @@ def _better(
 def choose(
     paths: Float[Array, "m n 2"],
     cost: Float[Array, " m"],
+    unfit: Bool[Array, " m"],
     obstacles: Float[Array, "K 3"],
     size: int,
     class_penalty: float,
-    max_detour: float,
 ) -> Float[Array, "size n 2"]:
-    """The best paths of one scene; better ones of its class, and too long a detour, count against a path."""
+    """The best paths of one scene. Better ones of its winding class count against a path; the unfit come last."""
     alike = same_class(winding_numbers(paths, obstacles))
     rank = jnp.sum(alike & (cost[None] < cost[:, None]), axis=1)
+    return paths[jnp.lexsort((cost * (1 + class_penalty * rank), unfit))[:size]]
+
+
+def _unfit(
+    paths: Float[Array, "m n 2"], cost: Float[Array, " m"], obstacles: Float[Array, "K 3"], max_detour: float
+) -> Bool[Array, " m"]:
+    """Of scouts: those on a long detour, and those that collide, in a way round that is most likely none."""
     length = jnp.sum(jnp.sqrt(squared_distance(paths[:, 1:], paths[:, :-1])), axis=1)
-    too_long = length > max_detour * length[jnp.argmin(cost)]
-    return paths[jnp.lexsort((cost * (1 + class_penalty * rank), too_long))[:size]]
+    return collided(paths, obstacles) | (length > max_detour * length[jnp.argmin(cost)])
 
 
 @functools.partial(jax.jit, static_argnames="config")
@@ -256,11 +280,12 @@ def plan_scenes(
     drawn = line[:, None] + jnp.einsum("nm,cmd->cnd", _sampler(n, config.initial_sigma, config), normal)
     cost = jax.vmap(_costs, (0, 0, None))(drawn, obstacles, config)
 
-    best = jax.vmap(choose, (0, 0, 0, None, None, None))
-    # The length of a draw says little of what will become of it.
-    first = best(drawn, cost, obstacles, config.scouts, config.class_penalty, jnp.inf)
+    best = jax.vmap(choose, (0, 0, 0, 0, None, None))
+    anything = jnp.zeros_like(cost, bool)
+    first = best(drawn, cost, anything, obstacles, config.scouts, config.class_penalty)
     scouts = improve(keys[1], obstacles, first, config.scouting, config)
-    particles = best(*scouts, obstacles, config.particles, config.class_penalty, config.max_detour)
+    unfit = jax.vmap(_unfit, (0, 0, 0, None))(*scouts, obstacles, config.max_detour)
+    particles = best(*scouts, unfit, obstacles, config.particles, config.class_penalty)
     return improve(keys[2], obstacles, particles, config.planning, config)
 
 
