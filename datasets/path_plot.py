@@ -26,10 +26,10 @@ def draw_scene(file: Path, scene: Scene, paths: Float[np.ndarray, "n m 2"], titl
     for refused in paths[~good]:
         axes.plot(*refused.T, ":", color="0.5", linewidth=1)
     labels = class_labels(winding_numbers(paths[good], scene.obstacles))
-    colours = matplotlib.colormaps["tab10"].colors
+    colours = matplotlib.colormaps["tab10"]
     for label in range(labels.max(initial=-1) + 1):
         members = paths[good][labels == label]
-        colour = colours[label % len(colours)]
+        colour = colours(label % 10)
         for path in members:
             axes.plot(*path.T, ".-", color=colour, linewidth=1, markersize=2.5)
         axes.plot([], [], color=colour, label=f"class {label + 1}: {len(members)} paths")

@@ -134,7 +134,8 @@ def importance_weights(cost: Float[Array, "*batch s"], ess: float, halvings: int
         return jnp.where(too_sharp, middle, low), jnp.where(too_sharp, high, middle)
 
     start = jnp.full_like(excess[..., :1], -14.0), jnp.full_like(excess[..., :1], 7.0)
-    return weights(sum(jax.lax.fori_loop(0, halvings, halve, start)) / 2)
+    low, high = jax.lax.fori_loop(0, halvings, halve, start)
+    return weights((low + high) / 2)
 
 
 def straight_line(start: Float[Array, "*b 2"], goal: Float[Array, "*b 2"], n: int) -> Float[Array, "*b n 2"]:
@@ -284,8 +285,8 @@ def plan_scenes(
     anything = jnp.zeros_like(cost, bool)
     first = best(drawn, cost, anything, obstacles, config.scouts, config.class_penalty)
     scouts = improve(keys[1], obstacles, first, config.scouting, config)
-    unfit = jax.vmap(_unfit, (0, 0, 0, None))(*scouts, obstacles, config.max_detour)
-    particles = best(*scouts, unfit, obstacles, config.particles, config.class_penalty)
+    unfit = jax.vmap(_unfit, (0, 0, 0, None))(scouts.path, scouts.cost, obstacles, config.max_detour)
+    particles = best(scouts.path, scouts.cost, unfit, obstacles, config.particles, config.class_penalty)
     return improve(keys[2], obstacles, particles, config.planning, config)
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from tqdm import tqdm
@@ -30,21 +31,38 @@ ROWS = {
     "accepted_classes": ("winding classes after the filter", "{:.2f}"),
     "accepted_scenes": ("scenes with accepted paths", "{:.2%}"),
     "ms": ("ms per path", "{:.2f}"),
+    "cpu_ms": ("CPU ms per path", "{:.2f}"),
 }
+
+
+class Spent(NamedTuple):
+    """Seconds."""
+
+    wall: float
+    cpu: float
+
+    @classmethod
+    def now(cls) -> "Spent":
+        """What the clocks show."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def since(self, begin: "Spent") -> "Spent":
+        """The difference."""
+        return Spent(self.wall - begin.wall, self.cpu - begin.cpu)
 
 
 def measure(n_scenes: int, margin: float, peer: bool) -> dict[str, dict[str, float]]:
     """Figures of both planners on the same scenes, 16 paths each."""
     scenes = scenes_for_seeds(range(FIRST_SEED, FIRST_SEED + n_scenes))
-    paths, seconds = run_stochgpmp(scenes, margin)
-    figures = {"StochGPMP": assess(paths, scenes, seconds)}
+    paths, spent = run_stochgpmp(scenes, margin)
+    figures = {"StochGPMP": assess(paths, scenes, spent)}
     if peer:
-        peer_paths, peer_seconds = run_ompl(scenes, margin, paths.shape[1])
-        figures["RRT-Connect + simplify"] = assess(peer_paths, scenes, peer_seconds)
+        peer_paths, peer_spent = run_ompl(scenes, margin, paths.shape[1])
+        figures["RRT-Connect + simplify"] = assess(peer_paths, scenes, peer_spent)
     return figures
 
 
-def assess(paths: np.ndarray, scenes: Scene, seconds: float) -> dict[str, float]:
+def assess(paths: np.ndarray, scenes: Scene, spent: Spent) -> dict[str, float]:
     """What there is to say about paths (scenes, n, waypoints, 2) that took so long."""
     measured = quality(paths, scenes.obstacles[:, None])
     free = measured.clearance > 0
@@ -61,7 +79,8 @@ def assess(paths: np.ndarray, scenes: Scene, seconds: float) -> dict[str, float]
         "accepted": float(accepted.mean()),
         "accepted_classes": _mean_classes(windings, accepted),
         "accepted_scenes": float(accepted.any(axis=1).mean()),
-        "ms": 1e3 * seconds / free.size,
+        "ms": 1e3 * spent.wall / free.size,
+        "cpu_ms": 1e3 * spent.cpu / free.size,  # says more than the wall clock on a busy machine
     }
 
 
@@ -73,7 +92,7 @@ def as_table(figures: dict[str, dict[str, float]]) -> str:
     return "\n".join(lines)
 
 
-def run_stochgpmp(scenes: Scene, margin: float) -> tuple[np.ndarray, float]:
+def run_stochgpmp(scenes: Scene, margin: float) -> tuple[np.ndarray, Spent]:
     """Paths (scenes, 16, 50, 2) and the seconds they took, after a first batch that compiles."""
     import jax
 
@@ -85,23 +104,27 @@ def run_stochgpmp(scenes: Scene, margin: float) -> tuple[np.ndarray, float]:
     def run(first: int) -> np.ndarray:
         # A last batch that is not full would be compiled again.
         rows = np.arange(first, first + BATCH) % len(parts[0])
-        paths = plan_scenes(jax.random.key(first), *(part[rows] for part in parts), config=config).path
+        obstacles, start, goal = (part[rows] for part in parts)
+        paths = plan_scenes(jax.random.key(first), obstacles, start, goal, config).path
         return np.asarray(paths, np.float64)
 
     run(0)
     starts = range(0, len(parts[0]), BATCH)
-    begin = time.perf_counter()
+    begin = Spent.now()
     paths = np.concatenate([run(first) for first in tqdm(starts, desc="StochGPMP", unit="batch", leave=False)])
-    seconds = time.perf_counter() - begin
-    return paths[: len(parts[0])], seconds * len(parts[0]) / len(paths)
+    spent = Spent.now().since(begin)
+    used = len(parts[0]) / len(paths)
+    return paths[: len(parts[0])], Spent(spent.wall * used, spent.cpu * used)
 
 
-def run_ompl(scenes: Scene, margin: float, n: int) -> tuple[np.ndarray, float]:
+def run_ompl(scenes: Scene, margin: float, n: int) -> tuple[np.ndarray, Spent]:
     """The same with OMPL, in a process of its own: its bindings report leaks to stderr when a process ends."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _silence) as pool:
         jobs = [pool.submit(_ompl_paths, *(part[i] for part in scenes), margin, n) for i in range(len(scenes.goal))]
         done = [job.result() for job in tqdm(jobs, desc="RRT-Connect", unit="scene", leave=False)]
-    return np.stack([paths for paths, _ in done]), sum(seconds for _, seconds in done)
+    return np.stack([paths for paths, _ in done]), Spent(
+        sum(spent.wall for _, spent in done), sum(spent.cpu for _, spent in done)
+    )
 
 
 def _silence() -> None:
@@ -110,7 +133,7 @@ def _silence() -> None:
 
 def _ompl_paths(
     obstacles: np.ndarray, start: np.ndarray, goal: np.ndarray, margin: float, n: int
-) -> tuple[np.ndarray, float]:
+) -> tuple[np.ndarray, Spent]:
     from ompl import base, geometric, util
 
     util.setLogLevel(util.LogLevel.LOG_NONE)
@@ -127,9 +150,9 @@ def _ompl_paths(
             px, py = state[0], state[1]
             return all((px - x) ** 2 + (py - y) ** 2 > r2 for x, y, r2 in circles)
 
-        setup = geometric.SimpleSetup(space)
+        setup: Any = geometric.SimpleSetup(space)  # its stubs know neither a function as checker nor state[0]
         setup.setStateValidityChecker(valid)
-        ends = [space.allocState(), space.allocState()]
+        ends: list[Any] = [space.allocState(), space.allocState()]
         for state, point in zip(ends, (start, goal)):
             state[0], state[1] = point.tolist()
         setup.setStartAndGoalStates(*ends)
@@ -143,14 +166,14 @@ def _ompl_paths(
         points = np.array([[path.getState(i)[0], path.getState(i)[1]] for i in range(path.getStateCount())])
         return points if len(points) == 50 else points[np.linspace(0, len(points) - 1, 50).astype(int)]
 
-    begin = time.perf_counter()
+    begin = Spent.now()
     paths = []
     for _ in range(n):
         # With the margin some scenes have no way through; then without; then the straight line stands for a failure.
         path = solve(margin)
         path = solve(0.0) if path is None else path
         paths.append(np.linspace(start, goal, 50) if path is None else path)
-    return np.stack(paths), time.perf_counter() - begin
+    return np.stack(paths), Spent.now().since(begin)
 
 
 def draw(path: Path, seed: int, margin: float) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from test_stochgpmp import FAST
 
-from rnce import datasets
+import rnce.datasets as datasets
 from rnce.datasets import path_planning_generation as generation
 from rnce.datasets.errors import DatasetError
 from rnce.datasets.path_planning import load_snippets

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from rnce import datasets
+from rnce.datasets import plan
 from rnce.datasets.stochgpmp import Paths, PlannerConfig, Schedule, importance_weights, improve, plan_scenes
 from rnce.datasets.winding import class_labels, winding_numbers
 from rnce.envs.path_planning.geometry import collided, min_clearance
@@ -37,7 +37,7 @@ def test_weights_of_ties_are_equal():
 
 def test_plan_finds_both_sides():
     circle = np.array([[0.0, 0.0, 0.3]])
-    paths = datasets.plan(circle, [-0.8, 0.0], [0.8, 0.05], n=8, seed=1, config=FAST)
+    paths = plan(circle, [-0.8, 0.0], [0.8, 0.05], n=8, seed=1, config=FAST)
     assert paths.shape == (8, 50, 2)
     assert not collided(paths, circle).any()
     np.testing.assert_allclose(paths[:, 0], [[-0.8, 0.0]] * 8, atol=1e-6)
@@ -75,7 +75,7 @@ def test_improving_never_makes_it_worse_and_keeps_the_ends():
 
 
 def test_no_obstacles_is_a_straight_line():
-    path = datasets.plan([], [-0.5, -0.5], [0.5, 0.5], n=1, config=FAST)[0]
+    path = plan([], [-0.5, -0.5], [0.5, 0.5], n=1, config=FAST)[0]
     np.testing.assert_allclose(path, np.linspace([-0.5, -0.5], [0.5, 0.5], 50), atol=0.1)
 
 
@@ -95,4 +95,4 @@ def test_no_obstacles_is_a_straight_line():
 def test_bad_input_is_named(change, message):
     arguments = {"obstacles": [[0.0, 0.0, 0.1]], "start": [-0.5, 0.0], "goal": [0.5, 0.0], "n": 2} | change
     with pytest.raises(ValueError, match=message):
-        datasets.plan(**arguments, config=FAST)
+        plan(**arguments, config=FAST)
