@@ -47,10 +47,10 @@ def read(folder: Path) -> Dataset:
                     f"{folder}: array {key!r} of episode {number} has {len(values)} rows for {steps} steps"
                 )
             if len(values) == steps + 1:
-                finals.setdefault(key, []).append(values[-1])
+                finals.setdefault(key, []).append(values[-1].copy())  # a view would keep the episode
             if is_lazy(values.shape, values.dtype):
                 lazy[key] = (values.shape[1:], values.dtype)
-                values = values[:0]
+                values = values[:0].copy()
             parts.setdefault(key, []).append(values[:steps])
     ends = np.cumsum(lengths, dtype=np.int64)
     # Infos may be left out in some episodes; then there is nothing to put in their rows.
