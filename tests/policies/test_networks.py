@@ -143,7 +143,9 @@ def test_order_of_obstacles_does_not_matter(name, output):
 
 
 def flops(function, *args):
-    return jax.jit(function).lower(*args).cost_analysis()["flops"]
+    cost = jax.jit(function).lower(*args).cost_analysis()
+    assert cost is not None
+    return cost["flops"]
 
 
 @pytest.mark.parametrize("name", ["residual-mlp", "shallow-field", "concat-squash", "pairs", "cmhf"])
@@ -214,7 +216,7 @@ def test_gaussian_base_starts_at_the_prior(name):
     def score(key, context, y):
         params = network.init(key)
         code = network.encode(params, context)
-        return jax.grad(lambda y: network.apply(params, code, y, 0.5))(y)
+        return jax.grad(lambda y: network.apply(params, code, y, jnp.array(0.5)))(y)
 
     np.testing.assert_allclose(
         score(jax.random.key(0, impl="rbg"), make_context(), events()[0]), -events()[0], atol=0.3
@@ -249,7 +251,8 @@ PAPER_SHAPES = {
 
 @cache
 def paper_count(task, role):
-    network = PAPER[task][role].create(*PAPER_SHAPES[task], "field" if role in ("field", "proposal") else "energy")
+    shapes, event = PAPER_SHAPES[task]
+    network = PAPER[task][role].create(shapes, event, "field" if role in ("field", "proposal") else "energy")
     return count_params(jax.eval_shape(network.init, jax.random.key(0)))
 
 
