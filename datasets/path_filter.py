@@ -49,7 +49,7 @@ def quality(path: Float[np.ndarray, "... n 2"], obstacles: Float[np.ndarray, "..
         length=steps.sum(axis=-1),
         step=steps.max(axis=-1) / np.maximum(steps.mean(axis=-1), 1e-12),
         turn=_turns(moves).max(axis=-1),
-        inside=(np.abs(path) <= WORKSPACE).all(axis=(-2, -1)),
+        inside=np.asarray((np.abs(path) <= WORKSPACE).all(axis=(-2, -1))),
     )
 
 

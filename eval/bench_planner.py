@@ -120,11 +120,10 @@ def run_stochgpmp(scenes: Scene, margin: float) -> tuple[np.ndarray, Spent]:
 def run_ompl(scenes: Scene, margin: float, n: int) -> tuple[np.ndarray, Spent]:
     """The same with OMPL, in a process of its own: its bindings report leaks to stderr when a process ends."""
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _silence) as pool:
-        jobs = [pool.submit(_ompl_paths, *(part[i] for part in scenes), margin, n) for i in range(len(scenes.goal))]
+        jobs = [pool.submit(_ompl_paths, obstacles, start, goal, margin, n) for obstacles, start, goal in zip(*scenes)]
         done = [job.result() for job in tqdm(jobs, desc="RRT-Connect", unit="scene", leave=False)]
-    return np.stack([paths for paths, _ in done]), Spent(
-        sum(spent.wall for _, spent in done), sum(spent.cpu for _, spent in done)
-    )
+    paths, spent = zip(*done)
+    return np.stack(paths), Spent(sum(one.wall for one in spent), sum(one.cpu for one in spent))
 
 
 def _silence() -> None:
