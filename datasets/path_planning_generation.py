@@ -58,15 +58,15 @@ def generate(path: str | Path, config: GenerationConfig, progress: bool = True) 
     if path.exists():
         raise DatasetError(f"{path} exists already; choose another name or remove it")
     parts = _open_parts(path.with_name(path.name + ".parts"), config)
-    starts = range(config.seed, config.seed + config.scenes, BATCH)
+    end = config.seed + config.scenes
+    batches = [range(start, min(start + BATCH, end)) for start in range(config.seed, end, BATCH)]
     with tqdm(total=config.scenes, desc=str(path), unit="scene", disable=not progress) as bar:
-        for start in starts:
-            seeds = range(start, min(start + BATCH, config.seed + config.scenes))
-            part = parts / f"{start:06d}.npz"
+        for seeds in batches:
+            part = _part_file(parts, seeds)
             if not part.exists():
                 _write_part(part, make_batch(seeds, config))
             bar.update(len(seeds))
-    merged = _merge([parts / f"{start:06d}.npz" for start in starts])
+    merged = _merge([_part_file(parts, seeds) for seeds in batches])
     paths, path_scene = merged.pop("paths"), merged.pop("path_scene")
     write_path_planning(
         path, paths=paths, path_scene=path_scene, snippets=merged, attributes={"generation": _as_json(config)}
@@ -148,11 +148,16 @@ def _recoveries(
     return np.concatenate(positions), np.concatenate(owners)
 
 
+def _part_file(parts: Path, seeds: range) -> Path:
+    return parts / f"{seeds.start:06d}-{seeds.stop:06d}.npz"
+
+
 def _open_parts(folder: Path, config: GenerationConfig) -> Path:
-    """The folder of finished batches, which must have been made with the same settings."""
+    """The folder of finished batches, which must have been made with the same settings, for any number of scenes."""
     folder.mkdir(parents=True, exist_ok=True)
     settings = folder / "config.json"
     wanted = _as_json(config)
+    del wanted["scenes"]  # what is unfinished may be made longer or shorter
     if settings.exists() and json.loads(settings.read_text()) != wanted:
         raise DatasetError(
             f"{folder} holds an unfinished dataset with other settings; repeat them to go on, or remove the folder"

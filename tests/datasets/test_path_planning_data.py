@@ -132,6 +132,8 @@ def test_a_stopped_run_goes_on(tmp_path, monkeypatch):
     other = GenerationConfig(scenes=6, seed=20, paths=3, planner=FAST, snippets=SNIPPETS)
     with pytest.raises(DatasetError, match="other settings"):
         generate(tmp_path / "a.zarr", other, progress=False)
+    shorter = GenerationConfig(scenes=3, seed=20, paths=2, planner=FAST, snippets=SNIPPETS)
+    assert generation._open_parts(tmp_path / "a.zarr.parts", shorter)  # fewer scenes are the same settings
     generate(tmp_path / "a.zarr", config, progress=False)
     assert made == [20, 23]  # what was finished is not made again
     generate(tmp_path / "b.zarr", config, progress=False)
