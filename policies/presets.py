@@ -7,7 +7,7 @@ from typing import Any
 
 from rnce.policies.bridges import EDM, Interpolant
 from rnce.policies.methods import IBC, IRNCE, METHODS, NF, RNCE, Diffusion, DiffusionPhi, EnergySampler, FlowSampler
-from rnce.policies.networks import ResidualMLP, ShallowField
+from rnce.policies.networks import ResidualMLP, ShallowField, paper_sizes
 from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
 
 
@@ -26,7 +26,9 @@ def recipe_for(task: str, method: str, preset: str = "cpu") -> Recipe:
     return dataclasses.replace(recipes["pusht"](method), perturbation=(0.0, 0.0))
 
 
-def regression(method: str, settings: Any, rounds: int, steps: int, batch: int, optimizer: Optimizer, **more: Any) -> Recipe:
+def regression(
+    method: str, settings: Any, rounds: int, steps: int, batch: int, optimizer: Optimizer, **more: Any
+) -> Recipe:
     """One network, one loss."""
     phase = Phase("field", "match", optimizer, steps, batch)
     return Recipe(method, settings, (Stage("match", rounds, (phase,)),), **more)
@@ -101,15 +103,41 @@ def pusht_cpu(method: str) -> Recipe:
     )
 
 
-# The synthetic problems: small enough for the paper's own sizes
+# The synthetic problems: small enough for the paper's own sizes on a CPU
 
 
-def synthetic(method: str) -> Recipe:
-    """The paper's sizes and step counts: 20,000 steps of 128, constant learning rate."""
-    network = ResidualMLP(width=64, depth=4, context_depth=0, joint_depth=0, time_width=10, time_features=0, conditioning="input")
-    constant = Optimizer(1e-3, schedule="constant")
-    raise NotImplementedError
+def plane(method: str) -> Recipe:
+    """The paper's sizes and step counts: 20,000 steps of 128, constant learning rate; moving averages are ours."""
+    networks, constant = paper_sizes.PAPER["plane"], Optimizer(1e-3, schedule="constant")
+    common: dict[str, Any] = {"ema": 0.999, "samples": 1, "rounds_per_block": 200}
+    flow_settings = {
+        "nf": NF(networks["field"], Interpolant(alpha=2.0), FlowSampler(96, 33)),
+        "diffusion": Diffusion(networks["field"], EDM(sigma_data=1.0, sigma_max=60.0), FlowSampler(96, 33)),
+        "diffusion-phi": DiffusionPhi(networks["phi"], EDM(sigma_data=1.0, sigma_max=60.0), FlowSampler(96, 33)),
+    }
+    if method in flow_settings:
+        return regression(method, flow_settings[method], 4000, 5, 128, constant, **common)
+    chain = EnergySampler(flow_steps=48, mcmc_steps=500, step_size=1e-3, final_step_size=1e-3)
+    if method == "ibc":  # uniform negatives, as in the paper
+        settings = IBC(networks["energy"], proposal=None, half_width=3.0, negatives=31, sampler=chain)
+        return ranking(
+            method, settings, rounds=4000, proposal=None, energy=Phase("energy", "rank", constant, 5, 128), **common
+        )
+    shared = {"proposal": networks["proposal"], "negatives": 9, "cells": 12}
+    three_stages = dataclasses.replace(chain, start_time=0.5, sde_steps=250, mcmc_steps=250, sde_noise=0.05)
+    settings = {
+        "r-nce": RNCE(networks["energy"], **shared, sampler=chain),
+        "i-r-nce": IRNCE(networks["timed-energy"], **shared, times=2, final_times=1, sampler=three_stages),
+    }[method]
+    return ranking(
+        method,
+        settings,
+        rounds=4000,
+        proposal=Phase("proposal", "match", constant, 5, 128),
+        energy=Phase("energy", "rank", constant, 5, 128),
+        **common,
+    )
 
 
-CPU: dict[str, Callable[[str], Recipe]] = {"pusht": pusht_cpu}
-PAPER: dict[str, Callable[[str], Recipe]] = {"pusht": pusht_cpu}
+CPU: dict[str, Callable[[str], Recipe]] = {"pinwheel": plane, "spiral": plane, "pusht": pusht_cpu}
+PAPER: dict[str, Callable[[str], Recipe]] = {"pinwheel": plane, "spiral": plane, "pusht": pusht_cpu}

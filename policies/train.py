@@ -59,10 +59,14 @@ class Run:
         average = jax.tree.map(jnp.copy, params) if self.recipe.ema else {}
         return self.enter(self.recipe.stages[0], State(params, average, ()))
 
+    def place(self, state: State) -> State:
+        """The state on every device, as a block returns it: otherwise the second block would compile again."""
+        return jax.device_put(state, NamedSharding(self.mesh, PartitionSpec()))
+
     def enter(self, stage: Stage, state: State) -> State:
         """Fresh optimisers for a stage."""
         fresh = tuple(_optimizer(phase, stage).init(state.params[phase.trains]) for phase in stage.phases)
-        return state._replace(optimizers=fresh)
+        return self.place(state._replace(optimizers=fresh))
 
     def blocks(self, done: int) -> Iterator[tuple[Stage, int, int]]:
         """(stage, its first round, rounds) for each block after `done` rounds; blocks never span stages."""
@@ -269,7 +273,7 @@ def _restore(run: Run, manager: ocp.CheckpointManager) -> tuple[State, int, floa
     arrays = manager.restore(done, args=ocp.args.StandardRestore(template))
     leaves = [jnp.asarray(arrays[name]) for name in flatten(state._asdict())]
     structure = jax.tree.structure(state)
-    return jax.tree.unflatten(structure, leaves), done, float(arrays["seconds"])
+    return run.place(jax.tree.unflatten(structure, leaves)), done, float(arrays["seconds"])
 
 
 def _prepare_folder(out: Path, description: dict[str, Any], resume: bool) -> None:
