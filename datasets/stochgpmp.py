@@ -60,10 +60,10 @@ class PlannerConfig:
     """paths that are improved a little, of which the particles are chosen"""
     class_penalty: float = 1.0
     """how many times worse a path counts for each better one of its winding class when some are chosen of many"""
-    max_detour: float = 2.0
+    max_detour: float = 1.9
     """length, relative to the best path, beyond which a path is chosen last"""
     scouting: Schedule = Schedule(20, 16, 1.0, 0.4)
-    planning: Schedule = Schedule(60, 32, 0.4, 0.07, smoothing=0.002)
+    planning: Schedule = Schedule(50, 32, 0.4, 0.07, smoothing=0.002)
     step: float = 1.0
     ess: float = 4.0
     """effective sample size of the importance weights"""
@@ -184,14 +184,18 @@ def _update(
     # Random perturbations of a bumpy path are seldom smoother than it is, the more so where obstacles leave little room
     # and decide the weights; so one sample is made to be.
     smoother = jnp.einsum("nm,dmp->dnp", _smoothing(n, schedule.smoothing, config), deviation)[..., None]
-    noise = jnp.concatenate([smoother, noise], axis=-1)
-    smooth_noise = jnp.concatenate([jnp.einsum("nm,dmps->dnps", root, smoother), smooth_noise], axis=-1)
-    samples = (means[..., None] + noise).reshape(2, n, -1)
-    collision = _collision_cost(samples, obstacles, config).reshape(noise.shape[2:])
-    smooth_mean = jnp.einsum("nm,dmp->dnp", root, deviation)
-    cost = collision + _line_cost(line, config) + jnp.sum((smooth_mean[..., None] + smooth_noise) ** 2, axis=(0, 1))
-    weights = importance_weights(cost, config.ess)
-    return means + config.step * jnp.einsum("dnps,ps->dnp", noise, weights), cost[:, -1]
+    smooth_mean = jnp.einsum("nm,dmp->dnp", root, deviation)[..., None]
+
+    def cost_of(move: Float[Array, "2 n p s"], smooth_move: Float[Array, "2 n p s"]) -> Float[Array, "p s"]:
+        samples = (means[..., None] + move).reshape(2, n, -1)
+        collision = _collision_cost(samples, obstacles, config).reshape(move.shape[2:])
+        return _line_cost(line, config) + collision + jnp.sum((smooth_mean + smooth_move) ** 2, axis=(0, 1))
+
+    smoother_cost = cost_of(smoother, jnp.einsum("nm,dmps->dnps", root, smoother))
+    noise_cost = cost_of(noise, smooth_noise)
+    weights = importance_weights(jnp.concatenate([smoother_cost, noise_cost], axis=-1), config.ess)
+    move = smoother[..., 0] * weights[:, 0] + jnp.einsum("dnps,ps->dnp", noise, weights[:, 1:])
+    return means + config.step * move, noise_cost[:, -1]
 
 
 @functools.partial(jax.jit, static_argnames=("schedule", "config"))
