@@ -67,11 +67,12 @@ def test_rollouts_differ_and_repeat():
     assert len({episode.metrics["cost"] for episode in first.episodes}) == 24
 
 
-def test_bits_do_not_depend_on_workers_or_order():
-    options = {"rollouts": 9, "slots": 8}
+@pytest.mark.parametrize("policy", ["peer_policies:Wanderer", BATCHED])
+def test_bits_do_not_depend_on_workers_or_order(policy):
+    options = {"policy": policy, "rollouts": 9, "slots": 8}
     alone = run(**options)
     assert len(settings(**options).shards) > 2
-    assert run(**options, workers=3).episodes == alone.episodes
+    assert run(**options, workers=2).episodes == alone.episodes
     shards = list(enumerate(settings(**options).shards))
     random.Random(0).shuffle(shards)
     runner = Runner(settings(**options))
