@@ -14,7 +14,11 @@ LOWER_IS_BETTER = {
     *("collision", "cost", "cost_goal", "cost_obstacle", "cost_smoothness", "goal_distance", "length"),
     "steps_to_success",
 }
-MAIN_METRIC = {"PushT-v0": "score", "PushTEasy-v0": "score", "PathPlanning-v0": "collision"}  # what tasks are ranked by
+# What tasks are ranked by.
+MAIN_METRIC = {
+    **dict.fromkeys(("PushT-v0", "PushTEasy-v0", "PushTPixels-v0"), "score"),
+    "PathPlanning-v0": "collision",
+}
 DEFAULT_METRIC = "return"
 
 

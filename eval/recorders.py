@@ -123,6 +123,7 @@ def path_modes(paths: np.ndarray, obstacles: np.ndarray, goals: np.ndarray) -> l
 RECORDERS: dict[str, type[Recorder]] = {
     "PushT-v0": PushTRecorder,
     "PushTEasy-v0": PushTRecorder,
+    "PushTPixels-v0": PushTRecorder,
     "PathPlanning-v0": PathRecorder,
 }
 

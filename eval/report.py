@@ -87,8 +87,10 @@ def _environment(results: Sequence[dict], paper: dict | None) -> list[str]:
     with_metric = [result for result in results if metric in result["metrics"]]
     if not with_metric:
         return [*parts, "<p>No episode was finished.</p>"]
-    if len(with_metric[0]["per_seed"]["seed"]) <= 50:
-        parts.append(_figure(per_scene_bars(with_metric, metric), f"{metric} per environment"))
+    seeds = with_metric[0]["per_seed"]["seed"]
+    if len(seeds) <= 50:
+        same = [result for result in with_metric if result["per_seed"]["seed"] == seeds]
+        parts.append(_figure(per_scene_bars(same, metric), f"{metric} per environment"))
     if len({result["samples"] for result in with_metric}) > 1:
         parts.append(_figure(ranking_curves(with_metric, metric), "what ranking brings"))
     return [*parts, *_comparisons(with_metric, metric)]

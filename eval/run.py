@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from rnce.eval.adapters import policy_factory
+from rnce.eval.compare import compare
 from rnce.eval.evaluate import Result, evaluate
 from rnce.eval.files import check_writable, write_json
+from rnce.eval.metrics import main_metric
 from rnce.eval.settings import Settings
-from rnce.eval.tables import summary_text
+from rnce.eval.tables import figure, summary_text, table
 
 VIDEOS = 4  # seeds that are filmed
 
@@ -95,6 +97,8 @@ def evaluate_and_write(
             break
     documents = [result.to_json() for result in results]
     lines = [summary_text(document) for document in documents]
+    if len(documents) > 1:
+        lines.append(ranking_text(documents))
     if json:
         write_json(json, documents[0] if len(samples) == 1 else documents)
         lines.append(f"written: {json}")
@@ -103,6 +107,25 @@ def evaluate_and_write(
 
         lines += [f"written: {path}" for result in results for path in write_videos(result, video)]
     return Outcome(results, "\n\n".join(lines))
+
+
+def ranking_text(documents: list[dict]) -> str:
+    """What ranking brings: the main figure by number of candidates, and the paired difference to the fewest."""
+    metric = main_metric(documents[0]["env"])
+    shown = [document for document in documents if metric in document["metrics"]]
+    if not shown:
+        return "no episode was finished"
+    fewest = min(shown, key=lambda document: document["samples"])
+    rows = []
+    for document in shown:
+        row = [str(document["samples"]), figure(document["metrics"][metric], "ci95_environments")]
+        if document is fewest:
+            rows.append([*row, "", ""])
+            continue
+        difference = compare(document, fewest)[metric]
+        low, high = difference.interval
+        rows.append([*row, f"{difference.mean:+.4f} [{low:+.4f}, {high:+.4f}]", f"{difference.p_value:.4f}"])
+    return table(["ℓ", metric, f"against ℓ = {fewest['samples']}, paired", "p"], rows)
 
 
 def _journal(json: Path | None, count: int | None, several: int) -> Path | None:

@@ -14,6 +14,7 @@ from rnce.eval.environments import make_env
 from rnce.eval.evaluate import evaluate
 from rnce.eval.protocols import PROTOCOLS, Protocol, paper_numbers
 from rnce.eval.rollout import Runner
+from rnce.eval.run import evaluate_and_write
 from rnce.eval.settings import Job, Settings
 
 OWN = "peer_policies:LikeOwn"
@@ -121,11 +122,28 @@ def test_tables_put_the_papers_numbers_beside_ours(result):
     assert set(paper_numbers("pusht")["methods"]) >= {"nf", "i-r-nce", "diffusion"}
 
 
-def test_demonstrator_solves_scenes_without_collision():
-    figures = demonstrator([50_000], progress=False)
-    assert figures["unsolved"] == 0
-    assert all(0.1 < cost < 1.0 for cost in figures["per_seed"]["cost"])
-    twice = 2 * figures["per_seed"]["cost"][0]
-    ours = {"per_seed": {"seed": [50_000.0], "cost": [twice]}, "modes_per_seed": {}}
-    assert against_demonstrator(ours, figures)["cost_ratio"] == pytest.approx(2)
-    assert np.isfinite(figures["cost"])
+def test_demonstrator_counts_free_paths_only(monkeypatch):
+    import rnce.datasets
+
+    def plan(obstacles, start, goal, n, seed):
+        line = start + np.linspace(0, 1, 50)[:, None] * (goal - start)
+        return np.stack([line] * 3 if seed == 50_002 else [obstacles[0, :2] + 0 * line])
+
+    monkeypatch.setattr(rnce.datasets, "plan", plan, raising=False)
+    figures = demonstrator([50_002, 50_003], progress=False)  # in the first scene the straight line is free
+    assert figures["unsolved"] == 1
+    assert figures["per_seed"]["cost"][1] is None
+    cost = figures["per_seed"]["cost"][0]
+    assert 0.05 < cost < 0.5
+    assert figures["per_seed"]["classes"][0] == 1
+    ours = {"per_seed": {"seed": [50_002.0, 50_003.0], "cost": [2 * cost, 1.0]}, "modes_per_seed": {}}
+    against = against_demonstrator(ours, figures)
+    assert against["cost_ratio"] == pytest.approx(2)
+    assert against["classes"] is None
+
+
+def test_several_sample_counts_show_what_ranking_brings():
+    outcome = evaluate_and_write(OWN, (50_000, 50_006), [1, 4, 16], rollouts=2, progress=False)
+    assert "against ℓ = 1, paired" in outcome.text
+    distances = [np.mean([e.metrics["goal_distance"] for e in result.episodes]) for result in outcome.results]
+    assert distances[0] > distances[1] > distances[2]
