@@ -14,6 +14,12 @@ ENVIRONMENTS = (
         "kwargs": {"init": "near_goal"},
     },
     {
+        "id": "PushTPixels-v0",
+        "entry_point": "rnce.envs.pusht:PushTEnv",
+        "max_episode_steps": 200,
+        "kwargs": {"obs_type": "pixels_agent_pos"},
+    },
+    {
         "id": "PathPlanning-v0",
         "entry_point": "rnce.envs.path_planning.env:PathPlanningEnv",
         "vector_entry_point": "rnce.envs.path_planning.vector_env:PathPlanningVectorEnv",

@@ -12,7 +12,7 @@ Window = Mapping[str, Float[Array, "n_ctx ..."]]  # oldest first, one entry per 
 
 
 class Frame(NamedTuple):
-    """A local coordinate system: action = origin + axes · local."""
+    """A local coordinate system: action = origin + axes · local, with orthonormal axes."""
 
     origin: Float[Array, " action_dim"]
     axes: Float[Array, "action_dim action_dim"]
@@ -68,6 +68,13 @@ def pusht(window: Window, relative_to: tuple[str, int] | None, action_dim: int) 
     return View({"features": jnp.concatenate(parts)}, Frame(state[-1, :2], jnp.eye(2)))
 
 
+def pusht_pixels(window: Window, relative_to: tuple[str, int] | None, action_dim: int) -> View:
+    """The paper's Push-T: images and agent positions, actions from the middle of the canvas."""
+    agent = window["agent_pos"] / 256.0 - 1.0
+    context = {"pixels": jnp.asarray(window["pixels"], jnp.float32) / 255.0, "agent": agent}
+    return View(context, Frame(jnp.full(2, 256.0), jnp.eye(2)))
+
+
 def path_planning(window: Window, relative_to: tuple[str, int] | None, action_dim: int) -> View:
     """The scene as the traveller sees it: at the origin, the goal straight ahead.
 
@@ -110,6 +117,7 @@ def spiral(window: Window, relative_to: tuple[str, int] | None, action_dim: int)
 FEATURES: dict[str, Features] = {
     "flat": flat,
     "pusht": pusht,
+    "pusht-pixels": pusht_pixels,
     "path-planning": path_planning,
     "pinwheel": pinwheel,
     "spiral": spiral,

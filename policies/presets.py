@@ -6,7 +6,18 @@ from collections.abc import Callable
 from typing import Any
 
 from rnce.policies.bridges import EDM, Interpolant
-from rnce.policies.methods import IBC, IRNCE, METHODS, NF, RNCE, Diffusion, DiffusionPhi, EnergySampler, FlowSampler
+from rnce.policies.methods import (
+    IBC,
+    IRNCE,
+    METHODS,
+    NF,
+    RNCE,
+    Diffusion,
+    DiffusionPhi,
+    EnergySampler,
+    FlowSampler,
+    with_budget,
+)
 from rnce.policies.networks import ResidualMLP, ShallowField, paper_sizes
 from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
 
@@ -139,5 +150,79 @@ def plane(method: str) -> Recipe:
     )
 
 
+# The paper's sizes, for accelerators
+
+
+def path_planning_paper(method: str) -> Recipe:
+    """500 k parameters: transformers, a ConcatSquash proposal, 500,000 steps of 128."""
+    networks = paper_sizes.PAPER["path-planning"]
+    common: dict[str, Any] = {"perturbation": (0.01, 0.005), "whiten": False, "samples": 48, "rounds_per_block": 50}
+    warm = Optimizer(5e-4, warmup=5000)
+    return _paper(method, networks, common, warm, FlowSampler(375, 64), rounds=250_000, batch=(128, 128), negatives=63)
+
+
+def pusht_paper(method: str) -> Recipe:
+    """3.3 M parameters: images through a CoordConv ResNet, transformers, a CMHF proposal."""
+    networks = paper_sizes.PAPER["pusht"]
+    common: dict[str, Any] = {"perturbation": (2.56, 1.28), "whiten": False, "samples": 8, "rounds_per_block": 50}
+    optimizer = Optimizer(2e-4, warmup=5000, weight_decay=1e-6)
+    return _paper(
+        method, networks, common, optimizer, FlowSampler(512, 48), rounds=100_000, batch=(128, 64), negatives=31
+    )
+
+
+def _paper(
+    method: str,
+    networks: dict[str, Any],
+    common: dict[str, Any],
+    optimizer: Optimizer,
+    sampler: FlowSampler,
+    *,
+    rounds: int,
+    batch: tuple[int, int],
+    negatives: int,
+) -> Recipe:
+    flows = {
+        "nf": lambda: NF(networks["field"], Interpolant(alpha=2.0), sampler),
+        "diffusion": lambda: Diffusion(networks["field"], EDM(), sampler),
+        "diffusion-phi": lambda: DiffusionPhi(networks["phi"], EDM(), sampler, sigma_rel=0.02),
+    }
+    if method in flows:
+        return regression(method, flows[method](), 2 * rounds // 20, 20, batch[0], optimizer, **common)
+    chain = EnergySampler(flow_steps=150, mcmc_steps=500, step_size=1e-4, final_step_size=1e-4)
+    three_stages = with_budget(
+        EnergySampler(
+            flow_steps=150, start_time=0.5, kernel="hmc", leapfrog_steps=50, step_size=1e-3, final_step_size=1e-3
+        ),
+        1000,
+    )
+    shared = {"proposal": networks["proposal"], "negatives": negatives, "cells": 15, "substeps": 10}
+    settings = {
+        "ibc": lambda: IBC(networks["energy"], **shared, sampler=chain),
+        "r-nce": lambda: RNCE(networks["energy"], **shared, sampler=chain),
+        "i-r-nce": lambda: IRNCE(
+            networks["timed-energy"],
+            **shared,
+            interpolant=Interpolant(alpha=2.5),
+            times=5,
+            final_times=0,
+            sampler=three_stages,
+        ),
+    }[method]()
+    return ranking(
+        method,
+        settings,
+        rounds=rounds,
+        proposal=Phase("proposal", "match", Optimizer(1e-3, weight_decay=1e-6), 4, batch[0]),
+        energy=Phase("energy", "rank", optimizer, 2, batch[1]),
+        **common,
+    )
+
+
 CPU: dict[str, Callable[[str], Recipe]] = {"pinwheel": plane, "spiral": plane, "pusht": pusht_cpu}
-PAPER: dict[str, Callable[[str], Recipe]] = {"pinwheel": plane, "spiral": plane, "pusht": pusht_cpu}
+PAPER: dict[str, Callable[[str], Recipe]] = {
+    "pinwheel": plane,
+    "spiral": plane,
+    "path-planning": path_planning_paper,
+    "pusht": pusht_paper,
+}

@@ -1,5 +1,6 @@
 """From a task's name or a dataset's path to what the training loop takes: the one place where data meets policies."""
 
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,14 @@ PUSHT = Task(
     relative_to=("state", 0),
     action_low=(0.0, 0.0),
     action_high=(512.0, 512.0),
+)
+PUSHT_PIXELS = dataclasses.replace(
+    PUSHT,
+    env_id="PushTPixels-v0",
+    observation={"pixels": (96, 96, 3), "agent_pos": (2,)},
+    bare_key=None,
+    features="pusht-pixels",
+    relative_to=("agent_pos", 0),  # where the perturbation acts
 )
 PATH_PLANNING = Task(
     name="path-planning",
@@ -54,14 +63,19 @@ def synthetic_task(name: str) -> Task:
 TASKS = ("pinwheel", "spiral", "path-planning", "pusht")
 
 
-def load_training(name: str, path: str | Path | None = None) -> tuple[Task, TrainingSet]:
-    """The task and its training data; with a path and an unknown name, a stranger's dataset and the task it implies."""
+def load_training(name: str, path: str | Path | None = None, preset: str = "cpu") -> tuple[Task, TrainingSet]:
+    """The task and its training data; with a path and an unknown name, a stranger's dataset and the task it implies.
+
+    The paper's Push-T policies see images, the others the state.
+    """
     if name in ("pinwheel", "spiral"):
         contexts, events = datasets.load(name).sample_joint(SYNTHETIC_EXAMPLES, seed=0)
         return synthetic_task(name), one_step_set(contexts, events)
     if name == "pusht":
         from rnce.datasets.pusht import with_mirror
 
+        if preset == "paper":
+            return PUSHT_PIXELS, pixel_set(datasets.load("pusht", path=path))
         dataset = with_mirror(datasets.load("pusht", path=path))
         return PUSHT, training_set(dataset, PUSHT, ("state",))
     if name == "path-planning":
@@ -88,6 +102,16 @@ def training_set(dataset: datasets.Dataset, task: Task, keys: tuple[str, ...]) -
         event_index=windows.event.astype(np.int32),
         scene_index=windows.episode.astype(np.int32),
     )
+
+
+def pixel_set(dataset: datasets.Dataset) -> TrainingSet:
+    """Images as bytes (0.7 GB in place of 2.8), and the agent's positions."""
+    states = training_set(dataset, PUSHT, ("state",))
+    images = dataset.arrays["img"]
+    pixels = np.empty(images.shape, np.uint8)
+    for start in range(0, len(pixels), 1024):
+        pixels[start : start + 1024] = images[start : start + 1024]
+    return states._replace(observations={"pixels": pixels, "agent_pos": states.observations["state"][:, :2]})
 
 
 def one_step_set(contexts: np.ndarray, events: np.ndarray) -> TrainingSet:
@@ -131,7 +155,7 @@ def train_policy(
     if not method:
         raise ValueError(f"{name!r}: use TASK/METHOD, for example pusht/i-r-nce.")
     recipe = recipe_for(task_name, method, preset)
-    task, training = load_training(task_name, data)
+    task, training = load_training(task_name, data, preset)
     if steps is not None:
         recipe = scaled(recipe, steps)
     return train(task, recipe, training, out or Path("runs") / task_name / method, seed=seed, resume=resume)

@@ -7,7 +7,7 @@ the time held fixed computes the parts that depend only on (x, t) once.
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
@@ -30,6 +30,7 @@ class Network(NamedTuple):
     ]
 
 
+@runtime_checkable
 class ContextualModule(Protocol):
     """What an NNX module must offer: `encode(context) -> code` and `module(code, y, t) -> output`.
 
