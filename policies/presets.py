@@ -23,7 +23,7 @@ from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
 
 
 def recipe_for(task: str, method: str, preset: str = "cpu") -> Recipe:
-    """The recipe of a task, a method and a preset. Unknown tasks (your own data) take Push-T's recipe without its noise."""
+    """The recipe of a task, a method and a preset; unknown tasks (your own data) take Push-T's without its noise."""
     if method not in METHODS:
         near = difflib.get_close_matches(method, METHODS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(METHODS)}."
@@ -78,7 +78,7 @@ def ranking(
 def pusht_cpu(method: str) -> Recipe:
     """At most 3.3 M parameters; see eval/results for what was tried."""
     common: dict[str, Any] = {"perturbation": (2.0, 1.0), "ema": 0.999, "samples": 8, "rounds_per_block": 50}
-    flow = ResidualMLP(width=512, depth=4, context_width=256, context_depth=2, joint_depth=1, conditioning="film")
+    flow = ResidualMLP(width=448, depth=4, context_width=256, context_depth=2, joint_depth=1, conditioning="film")
     if method in ("nf", "diffusion", "diffusion-phi"):
         optimizer = Optimizer(5e-4, warmup=1000)
         settings = {
@@ -87,10 +87,10 @@ def pusht_cpu(method: str) -> Recipe:
             "diffusion-phi": DiffusionPhi(flow, EDM(sigma_data=1.0), FlowSampler(24, 9)),
         }[method]
         return regression(method, settings, 4000, 20, 256, optimizer, **common)
-    energy = ResidualMLP(width=384, depth=4, context_width=256, context_depth=2, joint_depth=1, time_transform="log")
+    energy = ResidualMLP(width=288, depth=4, context_width=256, context_depth=2, joint_depth=1, time_transform="log")
     shared = {
         "energy": energy,
-        "proposal": ShallowField(width=768, context_width=320, context_depth=3, joint_depth=3),
+        "proposal": ShallowField(width=640, context_width=256, context_depth=2, joint_depth=3),
         "interpolant": Interpolant(alpha=2.0),
         "negatives": 15,
         "cells": 16,
@@ -190,24 +190,13 @@ def _paper(
     if method in flows:
         return regression(method, flows[method](), 2 * rounds // 20, 20, batch[0], optimizer, **common)
     chain = EnergySampler(flow_steps=150, mcmc_steps=500, step_size=1e-4, final_step_size=1e-4)
-    three_stages = with_budget(
-        EnergySampler(
-            flow_steps=150, start_time=0.5, kernel="hmc", leapfrog_steps=50, step_size=1e-3, final_step_size=1e-3
-        ),
-        1000,
-    )
+    hmc = EnergySampler(150, 0.5, kernel="hmc", leapfrog_steps=50, step_size=1e-3, final_step_size=1e-3)
+    interpolating = {"interpolant": Interpolant(alpha=2.5), "times": 5, "final_times": 0}
     shared = {"proposal": networks["proposal"], "negatives": negatives, "cells": 15, "substeps": 10}
     settings = {
         "ibc": lambda: IBC(networks["energy"], **shared, sampler=chain),
         "r-nce": lambda: RNCE(networks["energy"], **shared, sampler=chain),
-        "i-r-nce": lambda: IRNCE(
-            networks["timed-energy"],
-            **shared,
-            interpolant=Interpolant(alpha=2.5),
-            times=5,
-            final_times=0,
-            sampler=three_stages,
-        ),
+        "i-r-nce": lambda: IRNCE(networks["timed-energy"], **shared, **interpolating, sampler=with_budget(hmc, 1000)),
     }[method]()
     return ranking(
         method,
