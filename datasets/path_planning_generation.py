@@ -19,7 +19,7 @@ from tqdm import tqdm
 from rnce.datasets.errors import DatasetError
 from rnce.datasets.path_filter import acceptable
 from rnce.datasets.path_planning import SNIPPET, write_path_planning
-from rnce.datasets.snippets import SnippetConfig, cut_and_refine, displace_and_replan, plan_times
+from rnce.datasets.snippets import SnippetConfig, cut_and_refine, displace_and_replan, even_speed, plan_times
 from rnce.datasets.splits import TRAIN_SEEDS
 from rnce.datasets.stochgpmp import PlannerConfig, plan_scenes
 from rnce.datasets.winding import balance, class_labels, winding_numbers
@@ -85,6 +85,7 @@ def make_batch(seeds: range, config: GenerationConfig) -> dict[str, np.ndarray]:
     obstacles, start, goal = (part.astype(np.float32) for part in scenes)
     full = (np.resize(part, (BATCH, *part.shape[1:])) for part in (obstacles, start, goal))
     planned_paths = np.asarray(plan_scenes(keys[0], *full, config=config.planner).path)[: len(seeds)]
+    planned_paths = even_speed(planned_paths.reshape(-1, *planned_paths.shape[2:])).reshape(planned_paths.shape)
     good = acceptable(planned_paths, obstacles)
     windings = winding_numbers(planned_paths, obstacles[:, None])
 

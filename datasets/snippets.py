@@ -23,14 +23,14 @@ from rnce.datasets.stochgpmp import PlannerConfig, Schedule, improve
 class SnippetConfig:
     """How snippets are cut, refined and displaced."""
 
-    refining: Schedule = Schedule(15, 16, 0.3, 0.05)
+    refining: Schedule = Schedule(15, 16, 0.3, 0.05, smoothing=0.003)
     jitter: int = 4
     """plans after the first are cut up to so many waypoints early or late"""
     recoveries: float = 0.4
     """share of all snippets that begin off the demonstrated path"""
     recovery_size: float = 0.03
     """standard deviation of the displacement, in x and in y; a usual step is 0.03"""
-    replanning: Schedule = Schedule(30, 16, 0.5, 0.05)
+    replanning: Schedule = Schedule(30, 16, 0.5, 0.05, smoothing=0.003)
 
     def __post_init__(self) -> None:
         if not 0 <= self.recoveries < 1:
@@ -39,6 +39,21 @@ class SnippetConfig:
             raise ValueError(f"recovery_size must be in (0, 0.2], got {self.recovery_size}")
         if not 0 <= self.jitter < N_PRED:
             raise ValueError(f"jitter must be in [0, {N_PRED}), got {self.jitter}")
+
+
+def even_speed(paths: Float[np.ndarray, "m n 2"]) -> Float[np.ndarray, "m n 2"]:
+    """The same ways at constant speed.
+
+    That is where the planner's cost would lead in the end. It makes a history tell how much time is left: a policy that
+    keeps its speed arrives with the last waypoint.
+    """
+    steps = np.linalg.norm(np.diff(paths.astype(np.float64), axis=1), axis=-1)
+    travelled = np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0)))
+    marks = np.linspace(0, travelled[:, -1], paths.shape[1], axis=1)
+    even = [[np.interp(m, t, path[:, d]) for d in (0, 1)] for m, t, path in zip(marks, travelled, paths)]
+    even = np.asarray(even, np.float32).reshape(len(paths), 2, paths.shape[1]).swapaxes(1, 2)
+    even[:, [0, -1]] = paths[:, [0, -1]]
+    return even
 
 
 CHUNK = 512  # pieces of path planned at once; a fixed number, so that it is compiled once
@@ -97,7 +112,7 @@ def displace_and_replan(
     left = n - time
     fading = np.cos(np.linspace(0, np.pi / 2, left))[:, None].astype(np.float32) ** 2
     rest = paths[:, time:] + drift * fading
-    rest = _improve_each(key, obstacles, rest, config.replanning, planner)
+    rest = even_speed(_improve_each(key, obstacles, rest, config.replanning, planner))
     ahead = rest[:, np.minimum(np.arange(1, N_PRED + 1), left - 1)]
     snippets = np.concatenate([history, ahead], axis=1)
     # The rest up to the goal, not only the snippet: a first move towards a dead end is no recovery.

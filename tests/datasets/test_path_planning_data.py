@@ -10,7 +10,14 @@ from rnce.datasets import path_planning_generation as generation
 from rnce.datasets.errors import DatasetError
 from rnce.datasets.path_planning import load_snippets
 from rnce.datasets.path_planning_generation import GenerationConfig, generate
-from rnce.datasets.snippets import SnippetConfig, cut_and_refine, displace_and_replan, plan_times, snippet_rows
+from rnce.datasets.snippets import (
+    SnippetConfig,
+    cut_and_refine,
+    displace_and_replan,
+    even_speed,
+    plan_times,
+    snippet_rows,
+)
 from rnce.datasets.stochgpmp import Schedule
 from rnce.envs.path_planning.geometry import min_clearance
 
@@ -41,6 +48,13 @@ def test_padding_is_that_of_rollouts():
         [8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20],
         [38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 49],
     ]
+
+
+def test_even_speed_by_hand():
+    path = np.array([[0.0, 0.0], [0.1, 0.0], [0.3, 0.0], [0.3, 0.3]], np.float32)
+    np.testing.assert_allclose(even_speed(path[None])[0], [[0, 0], [0.2, 0], [0.3, 0.1], [0.3, 0.3]], atol=1e-6)
+    np.testing.assert_allclose(even_speed(arc()[None])[0], arc(), atol=1e-6)
+    assert even_speed(path[None][:0]).shape == (0, 4, 2)
 
 
 def test_snippets_are_pieces_of_the_path():
