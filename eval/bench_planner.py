@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import ndimage
 from tqdm import tqdm
 
 from rnce.datasets.path_filter import acceptable, quality
 from rnce.datasets.winding import class_labels, winding_numbers
-from rnce.envs.path_planning.scenes import Scene, scenes_for_seeds
+from rnce.envs.path_planning.scenes import WORKSPACE, Scene, scenes_for_seeds
 
 # Seeds between the selection and the test scenes, which nothing else uses.
 FIRST_SEED = 70_000
@@ -22,7 +23,9 @@ OMPL_SECONDS = 1.0  # limit for one path
 
 ROWS = {
     "free": ("collision-free", "{:.2%}"),
-    "solved": ("scenes solved", "{:.2%}"),
+    "solvable": ("scenes that have a way through", "{:.2%}"),
+    "solved": ("of these, solved", "{:.2%}"),
+    "free_of_solvable": ("of their paths, collision-free", "{:.2%}"),
     "length_ratio": ("length / straight line, mean", "{:.3f}"),
     "largest_turn": ("largest turn, median", "{:.1f}°"),
     "clearance": ("clearance, 5th percentile", "{:.3f}"),
@@ -66,12 +69,15 @@ def assess(paths: np.ndarray, scenes: Scene, spent: Spent) -> dict[str, float]:
     """What there is to say about paths (scenes, n, waypoints, 2) that took so long."""
     measured = quality(paths, scenes.obstacles[:, None])
     free = measured.clearance > 0
+    solvable = np.array([has_way(*scene) for scene in zip(*scenes)])
     accepted = acceptable(paths, scenes.obstacles)
     windings = winding_numbers(paths, scenes.obstacles[:, None])
     straight = np.linalg.norm(scenes.goal - scenes.start, axis=-1)[:, None]
     return {
         "free": float(free.mean()),
-        "solved": float(free.any(axis=1).mean()),
+        "solvable": float(solvable.mean()),
+        "solved": float(free.any(axis=1)[solvable].mean()),
+        "free_of_solvable": float(free[solvable].mean()),
         "length_ratio": float((measured.length / straight)[free].mean()),
         "largest_turn": float(np.median(measured.turn)),
         "clearance": float(np.quantile(measured.clearance, 0.05)),
@@ -82,6 +88,16 @@ def assess(paths: np.ndarray, scenes: Scene, spent: Spent) -> dict[str, float]:
         "ms": 1e3 * spent.wall / free.size,
         "cpu_ms": 1e3 * spent.cpu / free.size,  # says more than the wall clock on a busy machine
     }
+
+
+def has_way(obstacles: np.ndarray, start: np.ndarray, goal: np.ndarray, cells: int = 1000) -> bool:
+    """Whether start and goal are in one piece of the free workspace, on a grid of 2 / cells."""
+    axis = np.linspace(-WORKSPACE, WORKSPACE, cells + 1)
+    x, y = np.meshgrid(axis, axis, indexing="ij")
+    free = np.all([(x - cx) ** 2 + (y - cy) ** 2 > r**2 for cx, cy, r in obstacles], axis=0)
+    pieces = ndimage.label(free)[0]
+    here, there = (pieces[tuple(np.round((end / WORKSPACE + 1) * cells / 2).astype(int))] for end in (start, goal))
+    return bool(here == there)
 
 
 def as_table(figures: dict[str, dict[str, float]]) -> str:
