@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from rnce.policies.config import from_json, to_json
 from rnce.policies.methods import METHODS, init
 from rnce.policies.networks.functional import Params
-from rnce.policies.task import Normalizer, Task
+from rnce.policies.task import Normalizer, Task, normalize
 
 SCHEMA = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
@@ -91,7 +91,7 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from error
     arrays = _read_weights(folder / WEIGHTS)
     normalizer = _normalizer(arrays, folder / WEIGHTS)
-    method = settings.create(context_shapes(task, normalizer), task.event_shape)
+    method = settings.create(context_shapes(task), task.event_shape)
     expected = jax.eval_shape(lambda: {"params": init(method, jax.random.key(0)), "normalizer": normalizer._asdict()})
     tree = unflatten(arrays, expected, folder / WEIGHTS)
     return Checkpoint(
@@ -107,10 +107,12 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     )
 
 
-def context_shapes(task: Task, normalizer: Normalizer) -> dict[str, tuple[int, ...]]:
-    """Shapes of the context that a task's view makes of its observations."""
+def context_shapes(task: Task) -> dict[str, tuple[int, ...]]:
+    """Shapes of the context that a task makes of its observations."""
     window = {key: jax.ShapeDtypeStruct((task.n_ctx, *shape), np.float32) for key, shape in task.observation.items()}
-    return {key: value.shape for key, value in jax.eval_shape(task.view, window).context.items()}
+    vector, matrix = np.zeros(task.dim, np.float32), np.zeros((task.dim, task.dim), np.float32)
+    blank = Normalizer(np.zeros(()), np.ones(()), vector, matrix, matrix)
+    return {key: value.shape for key, value in jax.eval_shape(lambda w: normalize(blank, task.view(w)), window).items()}
 
 
 def flatten(tree: Any) -> dict[str, np.ndarray]:

@@ -42,7 +42,7 @@ class Policy:
         self.terms = tuple(terms)
         self.task: Task = checkpoint.task
         self.samples: int = checkpoint.samples
-        self._method = checkpoint.method.create(context_shapes(self.task, checkpoint.normalizer), self.task.event_shape)
+        self._method = checkpoint.method.create(context_shapes(self.task), self.task.event_shape)
         if self.terms and self._method.energy is None:
             raise ValueError(f"{checkpoint.method_name} has no energy to compose with; use ibc, r-nce or i-r-nce.")
         self._params = jax.tree.map(jnp.asarray, checkpoint.params)

@@ -18,7 +18,7 @@ from rnce.policies.methods import (
     FlowSampler,
     with_budget,
 )
-from rnce.policies.networks import ResidualMLP, ShallowField, paper_sizes
+from rnce.policies.networks import PairNetwork, ResidualMLP, ShallowField, paper_sizes
 from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
 
 
@@ -108,6 +108,52 @@ def pusht_cpu(method: str) -> Recipe:
         rounds=12_000,
         proposal=Phase("proposal", "match", Optimizer(1e-3, warmup=500), 2, 256),
         energy=Phase("energy", "rank", Optimizer(3e-4, warmup=500), 1, 48),
+        warm_rounds=0 if method == "ibc" else 3_000,
+        warm=Phase("energy", "score", Optimizer(1e-3, warmup=500, final_fraction=0.1), 2, 256),
+        **common,
+    )
+
+
+# Path planning on two cores
+
+
+def path_planning_cpu(method: str) -> Recipe:
+    """At most 500 k parameters: every waypoint looks at every obstacle, in mirrored scenes too."""
+    common: dict[str, Any] = {
+        "perturbation": (0.004, 0.002),  # a step is about 0.03
+        "reflect": True,
+        "ema": 0.999,
+        "samples": 48,
+        "rounds_per_block": 50,
+    }
+    flow = PairNetwork(width=160, depth=3, context_width=128, pair_width=16, pair_depth=2)
+    if method in ("nf", "diffusion", "diffusion-phi"):
+        settings = {
+            "nf": NF(flow, Interpolant(alpha=2.0), FlowSampler(16, 7)),
+            "diffusion": Diffusion(flow, EDM(sigma_data=1.0), FlowSampler(24, 9)),
+            "diffusion-phi": DiffusionPhi(flow, EDM(sigma_data=1.0), FlowSampler(24, 9)),
+        }[method]
+        return regression(method, settings, 4000, 20, 256, Optimizer(1e-3, warmup=1000), **common)
+    shared = {
+        "energy": PairNetwork(width=128, depth=2, context_width=96, pair_width=16, pair_depth=1, time_transform="log"),
+        "proposal": ShallowField(width=256, context_width=128, context_depth=2, joint_depth=1),
+        "interpolant": Interpolant(alpha=2.0),
+        "negatives": 15,
+        "cells": 16,
+        "score_weight": 0.1,
+        "sampler": EnergySampler(flow_steps=16),
+    }
+    settings = {
+        "ibc": IBC(**shared | {"score_weight": 0.0}),
+        "r-nce": RNCE(**shared),
+        "i-r-nce": IRNCE(**shared, times=2, final_times=1),
+    }[method]
+    return ranking(
+        method,
+        settings,
+        rounds=12_000,
+        proposal=Phase("proposal", "match", Optimizer(1e-3, warmup=500), 2, 256),
+        energy=Phase("energy", "rank", Optimizer(5e-4, warmup=500), 1, 64),
         warm_rounds=0 if method == "ibc" else 3_000,
         warm=Phase("energy", "score", Optimizer(1e-3, warmup=500, final_fraction=0.1), 2, 256),
         **common,
@@ -208,7 +254,12 @@ def _paper(
     )
 
 
-CPU: dict[str, Callable[[str], Recipe]] = {"pinwheel": plane, "spiral": plane, "pusht": pusht_cpu}
+CPU: dict[str, Callable[[str], Recipe]] = {
+    "pinwheel": plane,
+    "spiral": plane,
+    "path-planning": path_planning_cpu,
+    "pusht": pusht_cpu,
+}
 PAPER: dict[str, Callable[[str], Recipe]] = {
     "pinwheel": plane,
     "spiral": plane,

@@ -126,8 +126,10 @@ def to_actions(normalizer: Normalizer, frame: Frame, y: Float[Array, " dim"]) ->
 
 
 def normalize(normalizer: Normalizer, view: View) -> dict[str, Array]:
-    """The context with its flat features standardised."""
+    """The context with its flat features standardised; scenes also get the map from events to waypoints."""
     context = dict(view.context)
+    if "obstacles" in context:
+        context |= {"to_waypoints": normalizer.unwhiten.T, "to_waypoints_offset": normalizer.event_mean}
     if "features" in context:
         context["features"] = (context["features"] - normalizer.feature_mean) / normalizer.feature_std
     return context

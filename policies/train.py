@@ -96,7 +96,7 @@ def make_run(
     mesh = Mesh(np.array(devices or jax.devices()), ("data",))
     data = jax.device_put(data, NamedSharding(mesh, PartitionSpec()))
     normalizer = fit(data, task, recipe.perturbation[1], recipe.whiten)
-    method = recipe.method.create(context_shapes(task, normalizer), task.event_shape)
+    method = recipe.method.create(context_shapes(task), task.event_shape)
     for stage in recipe.stages:
         for phase in stage.phases:
             if phase.trains not in method.networks or phase.loss not in method.losses:

@@ -63,6 +63,34 @@ def synthetic_task(name: str) -> Task:
 TASKS = ("pinwheel", "spiral", "path-planning", "pusht")
 
 
+def task_of(name: str) -> Task:
+    """The task of a name, without its data."""
+    named = {"pusht": PUSHT, "path-planning": PATH_PLANNING}
+    if name in named:
+        return named[name]
+    if name in TASKS:
+        return synthetic_task(name)
+    raise ValueError(f"there is no task {name!r}: use one of {', '.join(TASKS)}.")
+
+
+def example_training(name: str, steps: int = 2000) -> tuple[Task, TrainingSet]:
+    """A task with random data of the right shapes: as fast to train on as the real data."""
+    task, rng = task_of(name), np.random.default_rng(0)
+    if not task.env_id:
+        return load_training(name)
+    walk = np.cumsum(rng.normal(scale=0.02, size=(steps, task.action_dim)), axis=0).astype(np.float32)
+    if name == "path-planning":
+        scenes = {"scene_obstacles": rng.uniform(-1, 1, (8, 10, 3)), "scene_goal": rng.uniform(-1, 1, (8, 2))}
+        count = steps // 13
+        index = rng.integers(8, size=count)
+        scenes = {key: value.astype(np.float32) for key, value in scenes.items()}
+        return task, snippet_set(scenes | {"positions": walk[: 13 * count].reshape(count, 13, 2), "scene_index": index})
+    state = 256 + 100 * rng.normal(size=(steps, 5)).astype(np.float32)
+    windows = datasets.windows(np.array([steps]), task.n_ctx, task.n_pred)
+    index = (windows.context.astype(np.int32), windows.event.astype(np.int32), windows.episode.astype(np.int32))
+    return task, TrainingSet({"state": state}, {}, state[:, :2] + 100 * walk, *index)
+
+
 def load_training(name: str, path: str | Path | None = None, preset: str = "cpu") -> tuple[Task, TrainingSet]:
     """The task and its training data; with a path and an unknown name, a stranger's dataset and the task it implies.
 

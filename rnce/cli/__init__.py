@@ -27,6 +27,8 @@ COMMANDS: dict[str, str] = {
     "data path-planning": "rnce.cli.data_path_planning_command:data_path_planning",
     "bench planner": "rnce.cli.bench_planner_command:bench_planner",
     "bench synthetic": "rnce.cli.bench_synthetic_command:bench_synthetic",
+    "bench train": "rnce.cli.bench_speed_command:bench_train",
+    "bench latency": "rnce.cli.bench_speed_command:bench_latency",
     "bench env": "rnce.cli.bench_env_command:bench_env",
     "bench harness": "rnce.cli.eval_bench_command:harness",
     "bench path-planning": "rnce.cli.eval_bench_command:path_planning",

@@ -20,7 +20,7 @@ def tiny(task, seed: int, scale: float) -> Policy:
     features = _feature_count(task)
     fitted = (np.zeros(features), np.ones(features), np.zeros(dim), eye / scale, eye * scale)
     normalizer = Normalizer(*(jnp.asarray(part, jnp.float32) for part in fitted))
-    method = settings.create(context_shapes(task, normalizer), task.event_shape)
+    method = settings.create(context_shapes(task), task.event_shape)
     params = jax.tree.map(np.asarray, jax.jit(lambda key: init(method, key))(jax.random.key(seed)))
     return Policy(Checkpoint(task, "nf", settings, params, normalizer, samples=4))
 

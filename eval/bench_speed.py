@@ -1,0 +1,202 @@
+"""Speed of training and planning, as ratios taken in one run: what share of the machine, how long a plan takes."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from rnce.policies import Policy
+from rnce.policies.checkpoint import Checkpoint, context_shapes
+from rnce.policies.data import Noise, TrainingSet, batch
+from rnce.policies.methods import init
+from rnce.policies.recipe import Phase, Recipe
+from rnce.policies.samplers import flow as flows
+from rnce.policies.task import Task, fit_normalizer
+from rnce.policies.train import Run, make_run
+
+MATMUL = 2048
+
+
+def seconds_per_call(function: Callable[[], Any], budget: float = 2.0) -> np.ndarray:
+    """Wall times of repeated calls after one to compile, for about `budget` seconds."""
+    jax.block_until_ready(function())
+    times, began = [], time.monotonic()
+    while len(times) < 3 or time.monotonic() - began < budget:
+        start = time.perf_counter()
+        jax.block_until_ready(function())
+        times.append(time.perf_counter() - start)
+    return np.array(times)
+
+
+def matmul_speed(budget: float = 1.0) -> float:
+    """Floating-point operations per second of a large float32 matrix product."""
+    a = jax.random.normal(jax.random.key(0), (MATMUL, MATMUL))
+    product = jax.jit(lambda a: a @ a)
+    return 2 * MATMUL**3 / float(np.median(seconds_per_call(lambda: product(a), budget)))
+
+
+def evaluations(recipe: Recipe, phase: Phase) -> int:
+    """Network evaluations that one step of a phase differentiates: examples, times and candidates."""
+    settings = recipe.method
+    if phase.loss == "rank":
+        return phase.batch_size * settings.times * (settings.negatives + 1)
+    return phase.batch_size * (settings.draws if phase.loss == "match" else 1)
+
+
+def train_speed(task: Task, recipe: Recipe, data: TrainingSet, budget: float = 2.0) -> list[dict[str, Any]]:
+    """For every phase of a recipe: evaluations a second and the share of the machine's matmul speed.
+
+    Operations are counted by XLA in the compiled step. Matrix products are timed before and after, so that a busy
+    machine slows both.
+    """
+    run = make_run(task, recipe, data)
+    params = init(run.method, jax.random.key(0))
+    rows = []
+    phases = {(phase.trains, phase.loss): phase for stage in recipe.stages for phase in stage.phases}
+    for phase in phases.values():
+        step = _gradient_step(run, phase)
+        compiled = step.lower(params, jax.random.key(1)).compile()
+        analysis = compiled.cost_analysis() or {}
+        before = matmul_speed(budget / 2)
+        seconds = float(np.median(seconds_per_call(lambda c=compiled: c(params, jax.random.key(1)), budget)))
+        peak = 0.5 * (before + matmul_speed(budget / 2))
+        flops = _flops(run, phase, analysis)
+        rows.append(
+            {
+                "trains": phase.trains,
+                "loss": phase.loss,
+                "step_ms": 1e3 * seconds,
+                "evaluations_per_second": evaluations(recipe, phase) / seconds,
+                "gflops": flops / seconds / 1e9,
+                "matmul_gflops": peak / 1e9,
+                "share": flops / seconds / peak,
+            }
+        )
+    return rows
+
+
+def _gradient_step(run: Run, phase: Phase):
+    quiet = Noise(jnp.zeros(()), run.recipe.reflect)
+    loss = run.method.losses[phase.loss]
+
+    def step(params: Any, key: jax.Array) -> Any:
+        x, y = batch(run.data, run.task, run.normalizer, key, phase.batch_size, quiet)
+        objective = lambda trained: loss(params | {phase.trains: trained}, x, y, key)[0]  # noqa: E731
+        return jax.grad(objective)(params[phase.trains])
+
+    return jax.jit(step)
+
+
+def _flops(run: Run, phase: Phase, analysis: Any) -> float:
+    """XLA counts the body of a loop once; the proposal's integration is a loop, so its rounds are added."""
+    flops = float(analysis.get("flops", 0.0))
+    if phase.loss != "rank" or "proposal" not in run.method.networks:
+        return flops
+    settings = run.recipe.method
+    steps = (settings.cells + 1) * settings.substeps
+    network, context = run.method.networks["proposal"], context_shapes(run.task)
+    params = init(run.method, jax.random.key(0))["proposal"]
+    x = {name: jnp.zeros(shape) for name, shape in context.items()}
+
+    def evaluate(points: jax.Array) -> jax.Array:
+        code = network.encode(params, x)
+        return jax.vmap(lambda y: network.apply(params, code, y, jnp.ones(())))(points)
+
+    def cost(points: int) -> float:
+        compiled = jax.jit(evaluate).lower(jnp.zeros((points, run.task.dim))).compile()
+        return float((compiled.cost_analysis() or {}).get("flops", 0.0))
+
+    # Two field evaluations a Heun step, forwards for K negatives and backwards for m positives; the first is counted.
+    both = cost(settings.negatives) + cost(settings.times)
+    return flops + phase.batch_size * 2 * (steps - 1) * both
+
+
+def untrained(task: Task, recipe: Recipe) -> Policy:
+    """A policy with fresh weights: as fast as a trained one."""
+    context = context_shapes(task)
+    size = int(np.prod(context.get("features", (1,))))
+    rng = np.random.default_rng(0)
+    normalizer = fit_normalizer(rng.normal(size=(64, size)), rng.normal(size=(4 * task.dim, task.dim)), 0.1)
+    method = recipe.method.create(context, task.event_shape)
+    params = jax.tree.map(np.asarray, init(method, jax.random.key(0)))
+    return Policy(Checkpoint(task, recipe.method_name, recipe.method, params, normalizer, recipe.samples))
+
+
+def plan_latency(policy: Policy, environments: Sequence[int] = (1, 64), repeats: int = 30) -> list[dict[str, Any]]:
+    """p50 and p95 of a whole plan (observation in, chunk out), for one and for many environments."""
+    rows = []
+    rng = np.random.default_rng(0)
+    for count in environments:
+        obs = {
+            key: rng.uniform(0.1, 1.0, (count, *shape)).astype(np.float32)
+            for key, shape in policy.task.observation.items()
+        }
+        policy.reset(seed=0)
+        policy.plan(obs)
+        times = []
+        for _ in range(repeats):
+            began = time.perf_counter()
+            policy.plan(obs)
+            times.append(1e3 * (time.perf_counter() - began))
+        p50, p95 = np.percentile(times, [50, 95])
+        rows.append({"environments": count, "samples": policy.samples, "p50_ms": float(p50), "p95_ms": float(p95)})
+    return rows
+
+
+def log_prob_comparison(task: Task, recipe: Recipe, samples: int = 48) -> dict[str, float]:
+    """Two time scales against the augmented ODE, on the field of a recipe: time, and how well each ranks.
+
+    Ranking accuracy is the share of pairs ordered as by the augmented ODE with four times the steps.
+    """
+    from rnce.policies.bridges import Interpolant
+    from rnce.policies.proposals import make_flow
+
+    network = recipe.method.field.create(context_shapes(task), task.event_shape, "field")
+    params = network.init(jax.random.key(0))
+    # Fresh fields are almost zero; larger ones make likelihoods that differ.
+    params = jax.tree.map(lambda leaf: 2.0 * leaf, params)
+    context = {name: jnp.ones(shape) for name, shape in context_shapes(task).items()}
+    flow = make_flow(network, Interpolant().create(), params, network.encode(params, context))
+    sampler = recipe.method.sampler
+    start = jax.random.normal(jax.random.key(1), (samples, task.dim))
+
+    def two_scales(start: jax.Array) -> jax.Array:
+        times = Interpolant().create().grid(sampler.steps)
+        path = flows.integrate(flow, start, times)
+        at = flows.coarse_indices(sampler.steps, sampler.divergences)
+        divergences = flows.divergences_along(flow, path[at], times[at])
+        return flows.prior_log_prob(flow, start) - flows.cumulative_integral(divergences, times[at])[-1]
+
+    def augmented(start: jax.Array, steps: int) -> jax.Array:
+        times = Interpolant().create().grid(steps)
+
+        def step(carry, span):
+            (y, psi), (t0, t1) = carry, span
+            k0, d0 = flow.velocity_and_divergence(t0, y)
+            k1, d1 = flow.velocity_and_divergence(t1, y + (t1 - t0) * k0)
+            return (y + 0.5 * (t1 - t0) * (k0 + k1), psi - 0.5 * (t1 - t0) * (d0 + d1)), None
+
+        (_, psi), _ = jax.lax.scan(step, (start, flows.prior_log_prob(flow, start)), (times[:-1], times[1:]))
+        return psi
+
+    coarse, fine = jax.jit(two_scales), jax.jit(lambda s: augmented(s, sampler.steps))
+    reference = np.asarray(jax.jit(lambda s: augmented(s, 4 * sampler.steps))(start))
+    two_ms = 1e3 * float(np.median(seconds_per_call(lambda: coarse(start))))
+    augmented_ms = 1e3 * float(np.median(seconds_per_call(lambda: fine(start))))
+    return {
+        "two_time_scales_ms": two_ms,
+        "augmented_ms": augmented_ms,
+        "ratio": augmented_ms / two_ms,
+        "two_time_scales_ranking": pair_agreement(np.asarray(coarse(start)), reference),
+        "augmented_ranking": pair_agreement(np.asarray(fine(start)), reference),
+    }
+
+
+def pair_agreement(scores: np.ndarray, reference: np.ndarray) -> float:
+    """Share of pairs that two scores order alike."""
+    upper = np.triu_indices(len(scores), 1)
+    order = np.sign(scores[:, None] - scores[None])[upper]
+    return float(np.mean(order == np.sign(reference[:, None] - reference[None])[upper]))

@@ -1,0 +1,84 @@
+"""`rnce bench train` and `rnce bench latency`."""
+
+import json
+from pathlib import Path
+
+METHODS = ("nf", "ibc", "r-nce", "i-r-nce", "diffusion", "diffusion-phi")
+SPEED_TASKS = ("pusht", "path-planning")
+
+
+def bench_train(
+    tasks: tuple[str, ...] = SPEED_TASKS, methods: tuple[str, ...] = METHODS, json_file: Path | None = None
+) -> None:
+    """How fast the cpu presets train: evaluations a second, and the share of the machine's matmul speed.
+
+    Example: rnce bench train --tasks pusht --methods nf i-r-nce
+
+    Args:
+        tasks: Tasks whose presets are timed.
+        methods: Methods.
+        json_file: Where the figures go.
+    """
+    from rnce.eval.bench_speed import train_speed
+    from rnce.policies.presets import recipe_for
+    from rnce.training import example_training
+
+    rows = []
+    print(f"{'':28} {'phase':18} {'ms a step':>9} {'evaluations/s':>13} {'GFLOP/s':>8} {'of matmul':>9}")
+    for task_name in tasks:
+        task, data = example_training(task_name)
+        for method in methods:
+            for row in train_speed(task, recipe_for(task_name, method), data):
+                rows.append({"task": task_name, "method": method} | row)
+                print(
+                    f"{task_name + '/' + method:28} {row['trains'] + ' ' + row['loss']:18} {row['step_ms']:9.1f} "
+                    f"{row['evaluations_per_second']:13,.0f} {row['gflops']:8.1f} {row['share']:9.0%}",
+                    flush=True,
+                )
+    _write(json_file, rows)
+
+
+def bench_latency(
+    tasks: tuple[str, ...] = SPEED_TASKS, methods: tuple[str, ...] = METHODS, json_file: Path | None = None
+) -> None:
+    """How long a plan of the cpu presets takes, for one and for 64 environments; and what two time scales save.
+
+    Example: rnce bench latency --tasks pusht
+
+    Args:
+        tasks: Tasks whose presets are timed.
+        methods: Methods.
+        json_file: Where the figures go.
+    """
+    from rnce.eval.bench_speed import log_prob_comparison, plan_latency, untrained
+    from rnce.policies.presets import recipe_for
+    from rnce.training import task_of
+
+    rows = []
+    print(f"{'':28} {'environments':>12} {'samples':>8} {'p50 ms':>8} {'p95 ms':>8}")
+    for task_name in tasks:
+        task = task_of(task_name)
+        for method in methods:
+            for row in plan_latency(untrained(task, recipe_for(task_name, method))):
+                rows.append({"task": task_name, "method": method} | row)
+                print(
+                    f"{task_name + '/' + method:28} {row['environments']:12} {row['samples']:8} {row['p50_ms']:8.1f} "
+                    f"{row['p95_ms']:8.1f}",
+                    flush=True,
+                )
+        figures = log_prob_comparison(task, recipe_for(task_name, "nf"))
+        rows.append({"task": task_name, "log_prob": figures})
+        print(
+            f"{task_name}: log-probability on two time scales {figures['two_time_scales_ms']:.1f} ms, augmented ODE "
+            f"{figures['augmented_ms']:.1f} ms: {figures['ratio']:.1f} times faster; pairs ranked right "
+            f"{figures['two_time_scales_ranking']:.1%} and {figures['augmented_ranking']:.1%}",
+            flush=True,
+        )
+    _write(json_file, rows)
+
+
+def _write(file: Path | None, rows: list) -> None:
+    if file is not None:
+        temporary = file.with_suffix(".tmp")
+        temporary.write_text(json.dumps(rows, indent=1) + "\n")
+        temporary.rename(file)
