@@ -76,7 +76,7 @@ def assess(paths: np.ndarray, scenes: Scene, spent: Spent) -> dict[str, float]:
     return {
         "free": float(free.mean()),
         "solvable": float(solvable.mean()),
-        "solved": float(free.any(axis=1)[solvable].mean()),
+        "solved": float(free[solvable].any(axis=1).mean()),
         "free_of_solvable": float(free[solvable].mean()),
         "length_ratio": float((measured.length / straight)[free].mean()),
         "largest_turn": float(np.median(measured.turn)),
@@ -95,7 +95,8 @@ def has_way(obstacles: np.ndarray, start: np.ndarray, goal: np.ndarray, cells: i
     axis = np.linspace(-WORKSPACE, WORKSPACE, cells + 1)
     x, y = np.meshgrid(axis, axis, indexing="ij")
     free = np.all([(x - cx) ** 2 + (y - cy) ** 2 > r**2 for cx, cy, r in obstacles], axis=0)
-    pieces = ndimage.label(free)[0]
+    pieces = np.empty(free.shape, np.int32)
+    ndimage.label(free, output=pieces)
     here, there = (pieces[tuple(np.round((end / WORKSPACE + 1) * cells / 2).astype(int))] for end in (start, goal))
     return bool(here == there)
 
