@@ -43,8 +43,10 @@ $(INSTALLED): pyproject.toml requirements.txt
 
 # A type checker cannot follow an editable install that maps folders, so it gets the import tree as links.
 build/typing: FORCE
-	rm -rf $@ && mkdir -p $@/rnce
-	ln -s $(CURDIR)/rnce/* $(foreach part,$(PARTS),$(CURDIR)/$(part)) $@/rnce/
+	rm -rf $@ && mkdir -p $@
+	$(PYTHON) -c 'import os, shutil; links = dict(copy_function=os.symlink, ignore=shutil.ignore_patterns("__pycache__")); \
+	  shutil.copytree("$(CURDIR)/rnce", "$@/rnce", **links); \
+	  [shutil.copytree(f"$(CURDIR)/{part}", f"$@/rnce/{part}", **links) for part in "$(PARTS)".split()]'
 
 FORCE:
 
