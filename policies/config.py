@@ -31,7 +31,7 @@ def from_json(kind: Any, value: Any, where: str = "config") -> Any:
         return None if value is None else from_json(options[0], value, where)
     if isinstance(kind, type) and issubclass(kind, NetworkConfig):
         return network_from_dict(value)
-    if dataclasses.is_dataclass(kind):
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
             raise ValueError(f"{where}: expected an object with the settings of {kind.__name__}, found {value!r}.")
         hints = typing.get_type_hints(kind)
@@ -48,7 +48,7 @@ def from_json(kind: Any, value: Any, where: str = "config") -> Any:
         return tuple(
             from_json(item_kind, item, f"{where}[{i}]") for i, (item_kind, item) in enumerate(zip(each, value))
         )
-    if origin is not None and isinstance(origin, type) and issubclass(origin, Mapping):
+    if isinstance(value, Mapping) and isinstance(origin, type) and issubclass(origin, Mapping):
         item_kind = typing.get_args(kind)[1]
         return {key: from_json(item_kind, item, f"{where}.{key}") for key, item in value.items()}
     return value

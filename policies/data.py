@@ -1,13 +1,16 @@
 """Training data on the device: step arrays, and the indices that cut windows from them."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
 
 from rnce.policies.task import Normalizer, Task, fit_normalizer, normalize, to_event
+
+Host = Array | np.ndarray  # on the host until training places it
 
 
 class TrainingSet(NamedTuple):
@@ -22,12 +25,12 @@ class TrainingSet(NamedTuple):
         scene_index: row of the scenes of each window.
     """
 
-    observations: dict[str, Float[Array, "steps ..."]]
-    scenes: dict[str, Float[Array, "scenes ..."]]
-    actions: Float[Array, "steps action_dim"]
-    context_index: Int[Array, "n n_ctx"]
-    event_index: Int[Array, "n n_pred"]
-    scene_index: Int[Array, " n"]
+    observations: Mapping[str, Shaped[Host, "steps ..."]]
+    scenes: Mapping[str, Float[Host, "scenes ..."]]
+    actions: Float[Host, "steps action_dim"]
+    context_index: Int[Host, "n n_ctx"]
+    event_index: Int[Host, "n n_pred"]
+    scene_index: Int[Host, " n"]
 
     @property
     def size(self) -> int:

@@ -46,7 +46,7 @@ T_GOAL = (256.0, 256.0, math.pi / 4)
 def _corners(x: Array, y: Array, angle: Array | float) -> Float[Array, "8 2"]:
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     rotation = jnp.array([[cos, -sin], [sin, cos]])
-    return T_CORNERS @ rotation.T + jnp.stack([jnp.asarray(x), jnp.asarray(y)])
+    return jnp.asarray(T_CORNERS) @ rotation.T + jnp.stack([jnp.asarray(x), jnp.asarray(y)])
 
 
 def pusht(window: Window, relative_to: tuple[str, int] | None, action_dim: int) -> View:

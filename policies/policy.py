@@ -29,9 +29,9 @@ ComposeTerm = Callable[[Mapping[str, Array], Float[Array, "n_pred action_dim"]],
 class Plan(NamedTuple):
     """What was ranked: the chosen chunk, all samples and their scores (a leading batch axis as the observation has)."""
 
-    actions: np.ndarray
-    samples: np.ndarray
-    scores: np.ndarray
+    actions: Any
+    samples: Any
+    scores: Any
 
 
 class Policy:

@@ -88,7 +88,7 @@ def pusht_cpu(method: str) -> Recipe:
         }[method]
         return regression(method, settings, 4000, 20, 256, optimizer, **common)
     energy = ResidualMLP(width=288, depth=4, context_width=256, context_depth=2, joint_depth=1, time_transform="log")
-    shared = {
+    shared: dict[str, Any] = {
         "energy": energy,
         "proposal": ShallowField(width=640, context_width=256, context_depth=2, joint_depth=3),
         "interpolant": Interpolant(alpha=2.0),
@@ -98,7 +98,7 @@ def pusht_cpu(method: str) -> Recipe:
         "sampler": EnergySampler(flow_steps=16),
     }
     settings = {
-        "ibc": IBC(**shared | {"score_weight": 0.0}),
+        "ibc": IBC(**{**shared, "score_weight": 0.0}),
         "r-nce": RNCE(**shared),
         "i-r-nce": IRNCE(**shared, times=2, final_times=1),
     }[method]
@@ -134,7 +134,7 @@ def path_planning_cpu(method: str) -> Recipe:
             "diffusion-phi": DiffusionPhi(flow, EDM(sigma_data=1.0), FlowSampler(24, 9)),
         }[method]
         return regression(method, settings, 4000, 20, 256, Optimizer(1e-3, warmup=1000), **common)
-    shared = {
+    shared: dict[str, Any] = {
         "energy": PairNetwork(width=128, depth=2, context_width=96, pair_width=16, pair_depth=1, time_transform="log"),
         "proposal": ShallowField(width=256, context_width=128, context_depth=2, joint_depth=1),
         "interpolant": Interpolant(alpha=2.0),
@@ -144,7 +144,7 @@ def path_planning_cpu(method: str) -> Recipe:
         "sampler": EnergySampler(flow_steps=16),
     }
     settings = {
-        "ibc": IBC(**shared | {"score_weight": 0.0}),
+        "ibc": IBC(**{**shared, "score_weight": 0.0}),
         "r-nce": RNCE(**shared),
         "i-r-nce": IRNCE(**shared, times=2, final_times=1),
     }[method]
@@ -180,7 +180,7 @@ def plane(method: str) -> Recipe:
         return ranking(
             method, settings, rounds=4000, proposal=None, energy=Phase("energy", "rank", constant, 5, 128), **common
         )
-    shared = {"proposal": networks["proposal"], "negatives": 9, "cells": 12}
+    shared: dict[str, Any] = {"proposal": networks["proposal"], "negatives": 9, "cells": 12}
     three_stages = dataclasses.replace(chain, start_time=0.5, sde_steps=250, mcmc_steps=250, sde_noise=0.05)
     settings = {
         "r-nce": RNCE(networks["energy"], **shared, sampler=chain),
@@ -237,8 +237,8 @@ def _paper(
         return regression(method, flows[method](), 2 * rounds // 20, 20, batch[0], optimizer, **common)
     chain = EnergySampler(flow_steps=150, mcmc_steps=500, step_size=1e-4, final_step_size=1e-4)
     hmc = EnergySampler(150, 0.5, kernel="hmc", leapfrog_steps=50, step_size=1e-3, final_step_size=1e-3)
-    interpolating = {"interpolant": Interpolant(alpha=2.5), "times": 5, "final_times": 0}
-    shared = {"proposal": networks["proposal"], "negatives": negatives, "cells": 15, "substeps": 10}
+    interpolating: dict[str, Any] = {"interpolant": Interpolant(alpha=2.5), "times": 5, "final_times": 0}
+    shared: dict[str, Any] = {"proposal": networks["proposal"], "negatives": negatives, "cells": 15, "substeps": 10}
     settings = {
         "ibc": lambda: IBC(networks["energy"], **shared, sampler=chain),
         "r-nce": lambda: RNCE(networks["energy"], **shared, sampler=chain),

@@ -81,11 +81,11 @@ class Normalizer(NamedTuple):
     Contexts under the key "features" are standardised. Chunks are whitened: y = (local − mean) · whiten.
     """
 
-    feature_mean: Float[Array, " features"]
-    feature_std: Float[Array, " features"]
-    event_mean: Float[Array, " dim"]
-    whiten: Float[Array, "dim dim"]
-    unwhiten: Float[Array, "dim dim"]
+    feature_mean: Float[Array | np.ndarray, " features"]
+    feature_std: Float[Array | np.ndarray, " features"]
+    event_mean: Float[Array | np.ndarray, " dim"]
+    whiten: Float[Array | np.ndarray, "dim dim"]
+    unwhiten: Float[Array | np.ndarray, "dim dim"]
 
 
 def fit_normalizer(
@@ -129,9 +129,11 @@ def normalize(normalizer: Normalizer, view: View) -> dict[str, Array]:
     """The context with its flat features standardised; scenes also get the map from events to waypoints."""
     context = dict(view.context)
     if "obstacles" in context:
-        context |= {"to_waypoints": normalizer.unwhiten.T, "to_waypoints_offset": normalizer.event_mean}
+        context["to_waypoints"] = jnp.asarray(normalizer.unwhiten).T
+        context["to_waypoints_offset"] = jnp.asarray(normalizer.event_mean)
     if "features" in context:
-        context["features"] = (context["features"] - normalizer.feature_mean) / normalizer.feature_std
+        mean, std = jnp.asarray(normalizer.feature_mean), jnp.asarray(normalizer.feature_std)
+        context["features"] = (context["features"] - mean) / std
     return context
 
 

@@ -6,7 +6,7 @@ import os
 import subprocess
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -89,9 +89,7 @@ class Run:
         return first + (last - first) * progress
 
 
-def make_run(
-    task: Task, recipe: Recipe, data: TrainingSet, seed: int = 0, devices: list[jax.Device] | None = None
-) -> Run:
+def make_run(task: Task, recipe: Recipe, data: TrainingSet, seed: int = 0, devices: Sequence[Any] | None = None) -> Run:
     """Fit the normaliser, build the method and place the data, replicated, on every device."""
     mesh = Mesh(np.array(devices or jax.devices()), ("data",))
     data = jax.device_put(data, NamedSharding(mesh, PartitionSpec()))
@@ -159,7 +157,7 @@ def train(
     resume: bool = False,
     minutes_per_checkpoint: float = 3.0,
     progress: bool = True,
-    devices: list[jax.Device] | None = None,
+    devices: Sequence[Any] | None = None,
 ) -> Policy:
     """Train a policy, writing metrics, checkpoints and finally the policy itself under `out`.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rnce import datasets
+import rnce.datasets as datasets
 from rnce.policies.data import TrainingSet
 from rnce.policies.task import Task, infer_task
 
@@ -107,9 +107,9 @@ def load_training(name: str, path: str | Path | None = None, preset: str = "cpu"
         dataset = with_mirror(datasets.load("pusht", path=path))
         return PUSHT, training_set(dataset, PUSHT, ("state",))
     if name == "path-planning":
-        from rnce.datasets.path_planning import load_snippets, locate_snippets
+        from rnce.datasets.path_planning import load_snippets
 
-        return PATH_PLANNING, snippet_set(load_snippets(locate_snippets(path)))
+        return PATH_PLANNING, snippet_set(load_snippets(path))
     if path is None:
         raise ValueError(f"there is no task {name!r}: use one of {', '.join(TASKS)}, or give your dataset with --data.")
     dataset = datasets.load(path)

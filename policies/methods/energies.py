@@ -139,7 +139,7 @@ def _ranking(networks: dict[str, Network], proposal: Proposal, correction: bool,
     ) -> tuple[Float[Array, ""], dict[str, Array]]:
         grid_key, *keys = jax.random.split(key, len(events) + 1)
         codes = batch_codes(energy, params[ENERGY], contexts)
-        proposal_params, proposal_codes = params.get(PROPOSAL), None
+        proposal_params, proposal_codes = params.get(PROPOSAL, {}), None
         if PROPOSAL in networks:
             proposal_codes = batch_codes(networks[PROPOSAL], proposal_params, contexts)
 
@@ -232,7 +232,7 @@ def _sampling(energy: Network, proposal: Proposal, settings: EnergySampler, dim:
         params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None
     ) -> tuple[Events, Scores | None]:
         flow_key, sde_key, chain_key = jax.random.split(key, 3)
-        field_params, code = params.get(PROPOSAL), codes.get(PROPOSAL)
+        field_params, code = params.get(PROPOSAL, {}), codes.get(PROPOSAL)
         y = proposal.sample(field_params, code, flow_key, (n, dim), settings.flow_steps, settings.start_time)
         if settings.start_time < 1.0 and proposal.velocity is not None:
             velocity = proposal.velocity

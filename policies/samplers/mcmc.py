@@ -33,7 +33,7 @@ def langevin() -> Kernel:
     """Unadjusted Langevin: y + η∇E + √(2η)·noise."""
     move = diffusions.overdamped_langevin()
 
-    def step(key: PRNGKeyArray, y: Float[Array, " dim"], energy: Energy, step_size: Float[Array, ""]) -> tuple:
+    def step(key: PRNGKeyArray, y: Float[Array, " dim"], energy: Energy, step_size: Any) -> tuple:
         return move(key, y, jax.grad(energy)(y), step_size), jnp.ones(())
 
     return Kernel(lambda y, energy: y, step, lambda y: y, cost=1)
@@ -43,7 +43,7 @@ def adjusted_langevin() -> Kernel:
     """Langevin with a Metropolis test (MALA)."""
     kernel = mala.build_kernel()
 
-    def step(key: PRNGKeyArray, state: Any, energy: Energy, step_size: Float[Array, ""]) -> tuple:
+    def step(key: PRNGKeyArray, state: Any, energy: Energy, step_size: Any) -> tuple:
         state, info = kernel(key, state, energy, step_size)
         return state, info.acceptance_rate
 
@@ -53,10 +53,10 @@ def adjusted_langevin() -> Kernel:
 def hamiltonian(leapfrog_steps: int) -> Kernel:
     """Unadjusted HMC: fresh momentum, then leapfrog steps; what the paper runs on Push-T."""
 
-    def step(key: PRNGKeyArray, state: hmc.HMCState, energy: Energy, step_size: Float[Array, ""]) -> tuple:
-        metric = metrics.default_metric(jnp.ones_like(state.position))
+    def step(key: PRNGKeyArray, state: hmc.HMCState, energy: Energy, step_size: Any) -> tuple:
+        metric = metrics.default_metric(jnp.ones_like(jnp.asarray(state.position)))
         integrate = trajectory.static_integration(integrators.velocity_verlet(energy, metric.kinetic_energy))
-        momentum = metric.sample_momentum(key, state.position)
+        momentum: Any = metric.sample_momentum(key, state.position)
         start = integrators.IntegratorState(state.position, momentum, state.logdensity, state.logdensity_grad)
         end = integrate(start, step_size, leapfrog_steps)
         return hmc.HMCState(end.position, end.logdensity, end.logdensity_grad), jnp.ones(())
@@ -68,8 +68,8 @@ def adjusted_hamiltonian(leapfrog_steps: int) -> Kernel:
     """HMC with a Metropolis test."""
     kernel = hmc.build_kernel()
 
-    def step(key: PRNGKeyArray, state: hmc.HMCState, energy: Energy, step_size: Float[Array, ""]) -> tuple:
-        state, info = kernel(key, state, energy, step_size, jnp.ones_like(state.position), leapfrog_steps)
+    def step(key: PRNGKeyArray, state: hmc.HMCState, energy: Energy, step_size: Any) -> tuple:
+        state, info = kernel(key, state, energy, step_size, jnp.ones_like(jnp.asarray(state.position)), leapfrog_steps)
         return state, info.acceptance_rate
 
     return Kernel(hmc.init, step, lambda state: state.position, cost=leapfrog_steps)
