@@ -1,11 +1,13 @@
 """Gymnasium environments: Push-T and obstacle path planning."""
 
+from typing import Any
+
 from gymnasium.envs.registration import register, registry
 
 __all__ = ["ENVIRONMENTS", "register_environments"]
 
 # Arguments of `gymnasium.register`; entry points are strings, so nothing is imported before it is made.
-ENVIRONMENTS = (
+ENVIRONMENTS: tuple[dict[str, Any], ...] = (
     {"id": "PushT-v0", "entry_point": "rnce.envs.pusht:PushTEnv", "max_episode_steps": 200},
     {
         "id": "PushTEasy-v0",

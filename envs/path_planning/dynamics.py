@@ -78,7 +78,7 @@ def info(state: State, weights: CostWeights) -> dict[str, Any]:
     }
 
 
-def make_spaces(params: SceneParams) -> tuple[spaces.Dict, spaces.Box]:
+def make_spaces(params: SceneParams) -> tuple[spaces.Dict, "spaces.Box[np.float64]"]:
     """Observation and action space of one environment."""
     point = spaces.Box(-WORKSPACE, WORKSPACE, (2,), np.float64)
     low = np.tile([-WORKSPACE, -WORKSPACE, 0.0], (params.n_obstacles, 1))

@@ -1,6 +1,6 @@
 """``PathPlanning-v0``: from a start to a goal, around circles, one waypoint at a time."""
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import gymnasium as gym
 import numpy as np
@@ -29,7 +29,11 @@ class PathPlanningEnv(gym.Env[Observation, NDArray[np.float64]]):
         render_size: Side of the rendered image in pixels.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["human", "rgb_array"], "render_fps": 10}
+    # Gymnasium declares this class variable as one of instances.
+    metadata: ClassVar[dict[str, Any]] = {  # pyright: ignore[reportIncompatibleVariableOverride]
+        "render_modes": ["human", "rgb_array"],
+        "render_fps": 10,
+    }
 
     def __init__(
         self,
@@ -45,7 +49,9 @@ class PathPlanningEnv(gym.Env[Observation, NDArray[np.float64]]):
         self.params = SceneParams(n_obstacles, radius_range, min_start_goal_distance, min_clearance)
         self.n_waypoints = dynamics.checked_n_waypoints(n_waypoints)
         self.weights = dynamics.checked_weights(weights)
-        self.observation_space, self.action_space = dynamics.make_spaces(self.params)
+        observation_space, self.action_space = dynamics.make_spaces(self.params)
+        # Gymnasium types a Dict space as one whose elements are spaces.
+        self.observation_space = cast("gym.Space[Observation]", observation_space)
         self.render_mode = render_mode
         self._renderer = Renderer(render_mode, render_size, self.metadata)
         self._state: dynamics.State | None = None

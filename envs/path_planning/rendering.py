@@ -103,10 +103,14 @@ class Renderer:
         if self.mode == "human":
             self._show(draw(state, path, self.size, self.candidates))
 
+    def image(self, state: "State", path: NDArray[np.float64]) -> NDArray[np.uint8]:
+        """The picture (H, W, 3), whatever the mode."""
+        return as_image(draw(state, path, self.size, self.candidates))
+
     def render(self, state: "State", path: NDArray[np.float64]) -> NDArray[np.uint8] | None:
         """What ``env.render()`` returns."""
         if self.mode == "rgb_array":
-            return as_image(draw(state, path, self.size, self.candidates))
+            return self.image(state, path)
         if self.mode == "human":
             self._show(draw(state, path, self.size, self.candidates))
         return None

@@ -87,7 +87,7 @@ def sample_scenes(
     for _ in range(_MAX_DRAWS):
         if not len(todo):
             return Scene(obstacles, ends[:, 0].copy(), ends[:, 1].copy())
-        drawn, pairs = _draw([rngs[i] for i in todo], params)
+        drawn, pairs = _draw([rngs[i] for i in todo.tolist()], params)
         if "obstacles" in given:
             drawn = given["obstacles"][todo]
         for end, name in enumerate(("start", "goal")):

@@ -101,12 +101,12 @@ class PathPlanningVectorEnv(VectorEnv[Observation, NDArray[np.float64], NDArray[
         everyone = np.ones(self.num_envs, np.bool_)
         return dynamics.observation(after), rewards, ~everyone, truncated, self._info(everyone)
 
-    def render(self) -> tuple[NDArray[np.uint8] | None, ...] | None:
+    def render(self) -> tuple[NDArray[np.uint8], ...] | None:
         """One image (H, W, 3) per environment in ``rgb_array`` mode."""
         if self.render_mode is None:
             return None
         states = (dynamics.State(*(part[row] for part in self._current())) for row in self._rows)
-        return tuple(self._renderer.render(state, path) for state, path in zip(states, self.paths))
+        return tuple(self._renderer.image(state, path) for state, path in zip(states, self.paths))
 
     def _current(self) -> dynamics.State:
         if self._state is None:
@@ -114,7 +114,7 @@ class PathPlanningVectorEnv(VectorEnv[Observation, NDArray[np.float64], NDArray[
         return self._state
 
     def _restart(self, rows: NDArray[np.int64], given: dict[str, NDArray[np.float64]]) -> None:
-        rngs = [self._rngs[row] for row in rows]
+        rngs = [self._rngs[row] for row in rows.tolist()]
         fresh = dynamics.initial_state(
             sample_scenes(rngs, self.params, {name: part[rows] for name, part in given.items()})
         )
@@ -133,7 +133,7 @@ class PathPlanningVectorEnv(VectorEnv[Observation, NDArray[np.float64], NDArray[
         if not self._rngs:
             self._rngs = [np_random(s)[0] for s in seeds]
         else:
-            for row in np.flatnonzero(mask):
+            for row in np.flatnonzero(mask).tolist():
                 if seeds[row] is not None:
                     self._rngs[row] = np_random(seeds[row])[0]
 

@@ -49,7 +49,11 @@ class PushTEnv(gym.Env[Any, np.ndarray]):
         visualization_height: Goes with `visualization_width`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["rgb_array", "human"], "render_fps": CONTROL_HZ}
+    # Gymnasium declares this class variable as one of instances.
+    metadata: ClassVar[dict[str, Any]] = {  # pyright: ignore[reportIncompatibleVariableOverride]
+        "render_modes": ["rgb_array", "human"],
+        "render_fps": CONTROL_HZ,
+    }
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ shape of its thick lines: policies trained on recorded images should see the sam
 import math
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,7 +70,8 @@ class Sheet:
 
     def __init__(self) -> None:
         self.pixels = np.zeros((SIDE, SIDE), dtype=np.uint32)
-        self.surface = pygame.image.frombuffer(self.pixels.view(np.uint8), (SIDE, SIDE), "RGBX")
+        pixel_bytes: Any = self.pixels.view(np.uint8)  # any buffer will do, though pygame's types name only some
+        self.surface = pygame.image.frombuffer(pixel_bytes, (SIDE, SIDE), "RGBX")
 
     def restore(self, region: Rect, source: "Sheet") -> None:
         """Copy a region from another sheet."""
