@@ -42,7 +42,9 @@ __all__ = [
     "ReplayWriter",
     "Spec",
     "Spiral",
+    "StoredName",
     "Synthetic",
+    "SyntheticName",
     "UnknownDatasetError",
     "Windows",
     "load",
@@ -52,6 +54,9 @@ __all__ = [
     "windows",
     "write_replay",
 ]
+
+StoredName = Literal["pusht", "path-planning"]
+SyntheticName = Literal["pinwheel", "spiral"]
 
 # Name -> "module:function", called with the keyword `path` for those kept on disk.
 _STORED = {
@@ -82,9 +87,11 @@ def __getattr__(name: str) -> Any:
 
 
 @overload
-def load(name_or_path: Literal["pinwheel", "spiral"]) -> "Synthetic": ...
+def load(name_or_path: SyntheticName) -> "Synthetic": ...
 @overload
-def load(name_or_path: str | Path, *, path: str | Path | None = None) -> "Dataset": ...
+def load(name_or_path: StoredName | Path, *, path: str | Path | None = None) -> "Dataset": ...
+@overload
+def load(name_or_path: str | Path, *, path: str | Path | None = None) -> "Dataset | Synthetic": ...
 
 
 def load(name_or_path: str | Path, *, path: str | Path | None = None) -> "Dataset | Synthetic":

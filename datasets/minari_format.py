@@ -92,7 +92,7 @@ def write(dataset: Dataset, folder: Path, *, overwrite: bool = False, progress: 
 
     def buffers() -> Iterator[Any]:
         for number, episode in enumerate(tqdm(dataset, desc=folder.name, unit="episode", disable=not progress)):
-            flags = {name: _flag(episode, key) for key, name in FLAGS.items()}
+            flags: dict[str, Any] = {name: _flag(episode, key) for key, name in FLAGS.items()}
             infos = {key: _with_final(episode, key) for key in extra}
             infos |= {key: np.repeat(episode[key][None], episode.length + 1, axis=0) for key in once}
             yield EpisodeBuffer(

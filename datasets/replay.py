@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import zarr
+import zarr.codecs
 import zarr.errors
 from tqdm import tqdm
 
@@ -170,7 +171,8 @@ class _CheckedArray:
             if isinstance(rows, slice) and len(chosen) and chosen[-1] - chosen[0] == len(chosen) - 1:
                 values = self._array[int(chosen[0]) : int(chosen[-1]) + 1]
             else:
-                values = self._array.oindex[np.atleast_1d(chosen)].reshape(*chosen.shape, *self.shape[1:])
+                picked = np.asarray(self._array.oindex[np.atleast_1d(chosen)])
+                values = picked.reshape(*chosen.shape, *self.shape[1:])
         except Exception as error:  # zarr and its codecs raise many types
             raise _diagnosis(self._array, np.atleast_1d(chosen), error) from error
         values = np.asarray(values)

@@ -5,7 +5,6 @@ density: the pinwheel in closed form, the spiral by a quadrature that is exact t
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -174,5 +173,5 @@ def _composite_gauss(panels: int, order: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _refuse(name: str, contexts: np.ndarray, fine: np.ndarray, allowed: str) -> None:
     if not np.all(fine):
-        bad: Sequence[float] = np.asarray(contexts)[~fine].ravel()
+        bad = np.asarray(contexts)[~fine].ravel()
         raise DatasetError(f"{name}: a context must be {allowed}, got {bad[0]:g}")
