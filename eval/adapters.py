@@ -77,7 +77,7 @@ class SingleRowPolicies:
 
     def reset(self, seeds: Sequence[int], mask: np.ndarray) -> None:
         """Reset the policies of these rows, where they have a `reset`."""
-        for row in np.flatnonzero(mask):
+        for row in np.flatnonzero(mask).tolist():
             reset = getattr(self._policies[row], "reset", None)
             if reset is not None:
                 reset(seed=int(seeds[row]))

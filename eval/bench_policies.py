@@ -108,13 +108,14 @@ def _pictures(
     metric = protocol.metrics[0]
     panels = path_panels if protocol.task == "path-planning" else pusht_panels
     figures = {f"{protocol.task}: what the policies did": panels(recordings, _short(policies), seeds)}
-    best = [document for document in documents if document["samples"] == protocol.samples[0]]
-    if len(protocol.samples) > 1:
+    samples, *fewer = protocol.samples
+    best = [document for document in documents if document["samples"] == samples]
+    if fewer:
         figures["what ranking brings"] = ranking_curves(documents, metric)
     if protocol.task == "path-planning":
         figures["collisions per scene"] = per_scene_bars(best, metric)
         for policy in policies:
-            drawn = _landscape(policy, seeds[0], protocol.samples[0])
+            drawn = _landscape(policy, seeds[0], samples)
             if drawn is not None:
                 figures[f"score of {policy} over scene {seeds[0]}"] = drawn
     for caption, drawn in figures.items():

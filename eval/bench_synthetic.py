@@ -19,9 +19,10 @@ import numpy as np
 from tqdm import tqdm
 
 from rnce import datasets
+from rnce.datasets import SyntheticName
 from rnce.eval.bhattacharyya import SAMPLES, bhattacharyya_of_densities, density_on_grid
 
-PROBLEMS = ("pinwheel", "spiral")
+PROBLEMS: tuple[SyntheticName, ...] = ("pinwheel", "spiral")
 MODEL_SEED, TRUTH_SEED, SECOND_TRUTH_SEED = 100_000, 100_001, 100_002
 
 
@@ -50,7 +51,7 @@ def train_all(methods: Sequence[str], runs: Path, workers: int, steps: int | Non
             bar.update()
 
 
-def measure(problem: str, folder: Path) -> dict[str, Any]:
+def measure(problem: SyntheticName, folder: Path) -> dict[str, Any]:
     """Coefficients of a policy on every context of its problem, with its samples' densities for the pictures."""
     from rnce.policies import load_policy
 
@@ -74,7 +75,7 @@ def measure(problem: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def ceiling(problem: str) -> dict[str, float]:
+def ceiling(problem: SyntheticName) -> dict[str, float]:
     """What two independent sets of true samples reach: no model can do better."""
     truth = datasets.load(problem)
     pairs = {
@@ -92,7 +93,7 @@ def bench(methods: Sequence[str], runs: Path, results: Path, *, workers: int, st
     if train:
         train_all(methods, runs, workers, steps)
     table: dict[str, Any] = {}
-    panels: dict[str, Any] = {}
+    panels: dict[tuple[SyntheticName, str], Any] = {}
     for problem in PROBLEMS:
         limits = ceiling(problem)
         table[problem] = {"ceiling": {"bc": limits, "min_bc": min(limits.values())}}
@@ -114,7 +115,9 @@ def bench(methods: Sequence[str], runs: Path, results: Path, *, workers: int, st
     return outcome
 
 
-def draw(problem: str, samples: dict[str, dict[float, np.ndarray]], rows: dict[str, Any], results: Path) -> None:
+def draw(
+    problem: SyntheticName, samples: dict[str, dict[float, np.ndarray]], rows: dict[str, Any], results: Path
+) -> None:
     """Histograms of samples and kernel densities, a row for each method, a column for each of three contexts."""
     import matplotlib.pyplot as plt
 

@@ -37,12 +37,12 @@ class PathPlanningBatch:
 
     def step(self, rows: Sequence[int], actions: np.ndarray) -> tuple[list[int], dict[int, str]]:
         """Move to the waypoints; the adapters have refused what is not finite."""
-        rows = np.asarray(rows, dtype=int)
-        waypoints = dynamics.checked_waypoint(actions[rows], (len(rows), 2))
-        self._moves[rows] += 1
-        self._paths[rows, self._moves[rows]] = waypoints
-        self.observation["position"][rows] = waypoints
-        ended = rows[self._moves[rows] == self._paths.shape[1] - 1]
+        moved = np.asarray(rows, dtype=int)
+        waypoints = dynamics.checked_waypoint(actions[moved], (len(moved), 2))
+        self._moves[moved] += 1
+        self._paths[moved, self._moves[moved]] = waypoints
+        self.observation["position"][moved] = waypoints
+        ended = moved[self._moves[moved] == self._paths.shape[1] - 1]
         if len(ended):
             self._measure(ended)
         return ended.tolist(), {}

@@ -1,6 +1,6 @@
 """Figures of results: bars per scene, paired differences, what ranking brings. Each function returns a Figure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -93,7 +93,7 @@ def paired(a: dict, b: dict, metric: str, difference: Difference) -> Figure:
     return figure
 
 
-def curves(series: dict[str, Sequence[tuple[float, dict]]], xlabel: str, metric: str, logx: bool = True) -> Figure:
+def curves(series: Mapping[str, Sequence[tuple[float, dict]]], xlabel: str, metric: str, logx: bool = True) -> Figure:
     """Mean and 95 % band of a metric against a number, one curve per name: points are (x, result)."""
     figure = Figure(figsize=(5, 3.6), layout="constrained")
     axes = figure.subplots()

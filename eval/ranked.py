@@ -43,7 +43,7 @@ class RankedBy:
         due = np.flatnonzero(self._played == self.chunk)
         if len(due):
             samples = self._policy.plan(obs).samples
-            for row in due:
+            for row in due.tolist():
                 scores = self._ranker.score(self._window(row), samples[row])
                 self._chunks[row] = samples[row, np.nanargmax(scores)]
             self._played[due] = 0

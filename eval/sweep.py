@@ -15,13 +15,14 @@ from typing import Any
 
 from tqdm import tqdm
 
+from rnce.datasets import SyntheticName
 from rnce.eval.bhattacharyya import SAMPLES, minimum_bhattacharyya
 from rnce.eval.files import check_writable, read_json, write_json
 from rnce.eval.grids import BUDGET_SLACK, BUDGETS, Grid, Point, apply, chosen_points, names, split
 from rnce.eval.metrics import LOWER_IS_BETTER
 from rnce.eval.tables import table
 
-CONTEXTS = {"pinwheel": (4, 5, 6, 7), "spiral": (400, 500, 600, 700, 800)}
+CONTEXTS: dict[SyntheticName, tuple[int, ...]] = {"pinwheel": (4, 5, 6, 7), "spiral": (400, 500, 600, 700, 800)}
 ENVIRONMENTS = {"path-planning": ("PathPlanning-v0", "collision"), "pusht": ("PushT-v0", "score")}
 
 
@@ -133,7 +134,7 @@ def _measured(trial: Trial, policy_folder: Path, sampler: dict[str, Any]) -> dic
     }
 
 
-def _synthetic(task_name: str, policy_folder: Path, sampler: dict[str, Any]) -> float:
+def _synthetic(task_name: SyntheticName, policy_folder: Path, sampler: dict[str, Any]) -> float:
     import rnce
     from rnce import datasets
 

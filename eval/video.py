@@ -29,6 +29,7 @@ def write_videos(result: Recorded, folder: Path, rollouts: int = 1, progress: bo
             # that runs another program at once is harmless.
             warnings.filterwarnings("ignore", message="os.fork", category=RuntimeWarning)
             for frame in frames:
-                writer.append_data(frame)
+                # imageio's types forget in `with` that this is a writer.
+                writer.append_data(frame)  # pyright: ignore[reportAttributeAccessIssue]
         written.append(path)
     return written
