@@ -113,6 +113,10 @@ def load_training(name: str, path: str | Path | None = None, preset: str = "cpu"
     if path is None:
         raise ValueError(f"there is no task {name!r}: use one of {', '.join(TASKS)}, or give your dataset with --data.")
     dataset = datasets.load(path)
+    if not isinstance(dataset, datasets.Dataset):
+        raise ValueError(
+            f"{path} is a distribution to sample from; to train on it, use it as the task's name, without --data."
+        )
     keys = tuple(key for key in dataset.observation_keys if key in dataset.arrays)
     action = np.asarray(dataset.arrays[dataset.action_keys[0]][:], np.float32)
     task = infer_task(name, {key: np.asarray(dataset.arrays[key][:]) for key in keys}, action)
