@@ -145,6 +145,19 @@ def draw(
         plt.close(figure)
 
 
+def markdown(outcome: dict[str, Any]) -> str:
+    """The table of the README."""
+    problems = outcome["problems"]
+    methods = [name for name in problems[PROBLEMS[0]] if name != "ceiling"]
+    lines = ["| | parameters | pinwheel | spiral |", "|---|---|---|---|"]
+    for name in methods:
+        size = max(problems[problem][name]["params"] for problem in PROBLEMS)
+        figures = " | ".join(f"{problems[problem][name]['min_bc']:.3f}" for problem in PROBLEMS)
+        lines.append(f"| {name} | {size:,} | {figures} |")
+    ceilings = " | ".join(f"{problems[problem]['ceiling']['min_bc']:.3f}" for problem in PROBLEMS)
+    return "\n".join([*lines, f"| two sets of true samples | | {ceilings} |"])
+
+
 def ship(methods: Sequence[str], runs: Path) -> None:
     """Copy trained policies into the package, with their curves."""
     from rnce.policies.policy import PRETRAINED

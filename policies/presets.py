@@ -174,7 +174,7 @@ def plane(method: str) -> Recipe:
     }
     if method in flow_settings:
         return regression(method, flow_settings[method], 4000, 5, 128, constant, **common)
-    chain = EnergySampler(flow_steps=48, mcmc_steps=500, step_size=1e-3, final_step_size=1e-3)
+    chain = EnergySampler(flow_steps=48, kernel="mala", mcmc_steps=500, step_size=1e-2, final_step_size=2e-3)
     if method == "ibc":  # uniform negatives, as in the paper
         settings = IBC(networks["energy"], proposal=None, half_width=3.0, negatives=31, sampler=chain)
         return ranking(

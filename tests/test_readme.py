@@ -1,5 +1,6 @@
 """Every Python block of every README runs, in the order of its page."""
 
+import json
 import os
 import re
 from pathlib import Path
@@ -49,3 +50,12 @@ def test_commands_on_the_first_screen():
 def test_pictures_are_small():
     for picture in (ROOT / "docs").iterdir():
         assert picture.stat().st_size < 500_000, picture
+
+
+def test_the_synthetic_table_is_what_was_measured():
+    from rnce.eval.bench_synthetic import markdown
+
+    outcome = json.loads((ROOT / "eval" / "results" / "synthetic.json").read_text())
+    shown = re.search(r"<!-- synthetic -->\n(.*?)\n<!-- /synthetic -->", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert shown
+    assert shown.group(1) == markdown(outcome)

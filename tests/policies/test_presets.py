@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import pytest
+
 from rnce import training
 from rnce.policies.checkpoint import context_shapes
 from rnce.policies.config import from_json, to_json
