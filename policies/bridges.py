@@ -138,7 +138,7 @@ class EDM:
         """What the network sees of the noise level."""
         return jnp.log(sigma) / 4.0
 
-    def sigmas(self, steps: int) -> Float[Array, " steps+1"]:
+    def sigmas(self, steps: int) -> Float[Array, " {steps}+1"]:
         """Noise levels from σ_max to σ_min, evenly spaced in σ^{1/ρ}."""
         ends = jnp.array([self.sigma_max, self.sigma_min]) ** (1.0 / self.rho)
         return jnp.linspace(ends[0], ends[1], steps + 1) ** self.rho

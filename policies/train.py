@@ -55,7 +55,9 @@ class Run:
 
     def start(self) -> State:
         """Fresh parameters."""
-        params = init(self.method, jax.random.key(self.seed))
+        params = jax.jit(lambda key: init(self.method, key))(
+            jax.random.key(self.seed)
+        )  # one program, not one per array
         average = jax.tree.map(jnp.copy, params) if self.recipe.ema else {}
         return self.enter(self.recipe.stages[0], State(params, average, ()))
 

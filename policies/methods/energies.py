@@ -137,7 +137,7 @@ def _ranking(networks: dict[str, Network], proposal: Proposal, correction: bool,
     def loss(
         params: Params, contexts: Context, events: Float[Array, "batch dim"], key: PRNGKeyArray
     ) -> tuple[Float[Array, ""], dict[str, Array]]:
-        grid_key, *keys = jax.random.split(key, len(events) + 1)
+        grid_key, keys = jax.random.fold_in(key, 0), jax.random.split(key, len(events))
         codes = batch_codes(energy, params[ENERGY], contexts)
         proposal_params, proposal_codes = params.get(PROPOSAL, {}), None
         if PROPOSAL in networks:
@@ -146,7 +146,7 @@ def _ranking(networks: dict[str, Network], proposal: Proposal, correction: bool,
         def draw(code, y, key):
             return proposal.candidates(proposal_params, code, y, key, grid_key)
 
-        candidates = jax.vmap(draw)(proposal_codes, events, jnp.stack(keys))
+        candidates = jax.vmap(draw)(proposal_codes, events, keys)
         if not through:
             candidates = jax.lax.stop_gradient(candidates)
 

@@ -34,7 +34,7 @@ def integrate(
     that belong to different times are then carried by one pass over a common grid.
     """
     solver = diffrax.Heun()
-    term = diffrax.ODETerm(lambda t, y, args: flow.velocity(t, y))
+    term = diffrax.ODETerm(lambda t, y, args: flow.velocity(jnp.asarray(t), y))
     state = solver.init(term, times[0], times[1], start, None)
 
     def step(carry: tuple, span: tuple) -> tuple[tuple, Points]:
@@ -59,16 +59,25 @@ def divergences_along(flow: Flow, path: Float[Array, "times n dim"], times: Time
 
 
 def cumulative_integral(values: Float[Array, "times n"], times: Times) -> Float[Array, "times n"]:
-    """∫ from the first time to each time; every interval after the first takes the parabola through the point before.
+    """∫ from the first time to each time, by the cubic through the two points on either side of each interval.
 
-    Third-order on any grid at the price of the trapezoidal rule, and what comes after a time never matters to it.
+    Fourth-order on any grid at the price of the trapezoidal rule. What comes after a time never matters to it: the
+    interval that ends there takes the parabola through the point before, or a line where there is none.
     """
     width = jnp.diff(times)[:, None]
-    pieces = 0.5 * (values[1:] + values[:-1]) * width
-    slopes = jnp.diff(values, axis=0) / width
-    bend = jnp.diff(slopes, axis=0) / (times[2:] - times[:-2])[:, None]  # half the second derivative
-    pieces = pieces.at[1:].add(-bend * width[1:] ** 3 / 6.0)
-    return jnp.concatenate([jnp.zeros_like(values[:1]), jnp.cumsum(pieces, axis=0)])
+    line = 0.5 * (values[1:] + values[:-1]) * width
+    nothing = jnp.zeros_like(values[:1])
+    if len(times) == 2:
+        return jnp.concatenate([nothing, line])
+    bend = jnp.diff(jnp.diff(values, axis=0) / width, axis=0) / (times[2:] - times[:-2])[:, None]  # half of f″
+    before, after = jnp.concatenate([bend[:1], bend]), jnp.concatenate([bend, bend[-1:]])
+    # The cubic is a mean of the parabolas through the point before and the point after.
+    around = jnp.concatenate([times[:1], times, times[-1:]])
+    middle = 0.5 * (times[1:] + times[:-1])
+    share = ((middle - around[:-3]) / (around[3:] - around[:-3]))[:, None]
+    cubic = line - (before + share * (after - before)) * width**3 / 6.0
+    last = (line - before * width**3 / 6.0).at[0].set(line[0])
+    return jnp.concatenate([nothing, jnp.concatenate([nothing, jnp.cumsum(cubic, axis=0)[:-1]]) + last])
 
 
 def prior_log_prob(flow: Flow, z: Points) -> Float[Array, " n"]:
