@@ -127,7 +127,7 @@ def draw(
     contexts = truth.contexts[:3]
     shown = {"actual": {context: truth.sample(context, SAMPLES, TRUTH_SEED) for context in truth.contexts}} | samples
     for kind in ("samples", "density"):
-        figure, axes = plt.subplots(len(shown), len(contexts), figsize=(5.4, 1.8 * len(shown)), squeeze=False)
+        figure, axes = plt.subplots(len(shown), len(contexts), figsize=(5.4, 1.5 * len(shown)), squeeze=False)
         for row, (name, drawn) in zip(axes, shown.items()):
             for axis, context in zip(row, contexts):
                 points = drawn[context]

@@ -3,7 +3,7 @@
 import dataclasses
 import difflib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from rnce.policies.bridges import EDM, Interpolant
 from rnce.policies.methods import (
@@ -18,12 +18,18 @@ from rnce.policies.methods import (
     FlowSampler,
     with_budget,
 )
-from rnce.policies.networks import PairNetwork, ResidualMLP, ShallowField, paper_sizes
+from rnce.policies.networks import NetworkConfig, PairNetwork, ResidualMLP, ShallowField, paper_sizes
 from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
 
 
-def recipe_for(task: str, method: str, preset: str = "cpu") -> Recipe:
-    """The recipe of a task, a method and a preset; unknown tasks (your own data) take Push-T's without its noise."""
+WarmStart = Literal["score", "none"]
+
+
+def recipe_for(task: str, method: str, preset: str = "cpu", warm_start: WarmStart | None = None) -> Recipe:
+    """The recipe of a task, a method and a preset; unknown tasks (your own data) take Push-T's without its noise.
+
+    `warm_start` overrides how the preset starts energies: "score" matching before ranking, or "none": pure ranking.
+    """
     if method not in METHODS:
         near = difflib.get_close_matches(method, METHODS, n=1)
         hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(METHODS)}."
@@ -33,8 +39,32 @@ def recipe_for(task: str, method: str, preset: str = "cpu") -> Recipe:
         raise ValueError(f"preset={preset!r}: use 'cpu' or 'paper'.")
     recipes = presets[preset]
     if task in recipes:
-        return recipes[task](method)
-    return dataclasses.replace(recipes["pusht"](method), perturbation=(0.0, 0.0))
+        recipe = recipes[task](method)
+    else:
+        recipe = dataclasses.replace(recipes["pusht"](method), perturbation=(0.0, 0.0))
+    return recipe if warm_start is None else with_warm_start(recipe, warm_start)
+
+
+def with_warm_start(recipe: Recipe, warm_start: WarmStart) -> Recipe:
+    """The recipe with its energy started by score matching, or by nothing: pure ranking is the paper's method."""
+    if not isinstance(recipe.method, EnergyMethod):
+        raise ValueError(f"warm_start={warm_start!r} is for energies; {recipe.method_name} has none.")
+    stages = tuple(stage for stage in recipe.stages if stage.name != "warm")
+    if warm_start == "none":
+        method = dataclasses.replace(recipe.method, score_weight=0.0)
+        return dataclasses.replace(recipe, method=method, stages=stages)
+    if warm_start != "score":
+        raise ValueError(f"warm_start={warm_start!r}: use 'score' or 'none'.")
+    if len(stages) < len(recipe.stages):
+        return recipe
+    last = stages[-1]
+    proposals = tuple(phase for phase in last.phases if phase.trains != "energy")
+    warm = Stage("warm", max(1, last.rounds // 4), (*proposals, WARM_PHASE))
+    method = dataclasses.replace(recipe.method, score_weight=0.1)
+    return dataclasses.replace(recipe, method=method, stages=(*stages[:-1], warm, last))
+
+
+WARM_PHASE = Phase("energy", "score", Optimizer(1e-3, warmup=500, final_fraction=0.1), 2, 256)
 
 
 def regression(
@@ -53,7 +83,6 @@ def ranking(
     proposal: Phase | None,
     energy: Phase,
     warm_rounds: int = 0,
-    warm: Phase | None = None,
     pretrain_rounds: int = 0,
     **more: Any,
 ) -> Recipe:
@@ -66,96 +95,67 @@ def ranking(
     if pretrain_rounds:
         stages.append(Stage("pretrain", pretrain_rounds, proposals))
         proposals = ()
-    if warm_rounds and warm is not None:
-        stages.append(Stage("warm", warm_rounds, (*proposals, warm)))
+    if warm_rounds:
+        stages.append(Stage("warm", warm_rounds, (*proposals, WARM_PHASE)))
     stages.append(Stage("rank", rounds, (*proposals, energy)))
     return Recipe(method, settings, tuple(stages), **more)
 
 
-# Push-T on two cores
+# The robot tasks on two cores
 
 
 def pusht_cpu(method: str) -> Recipe:
-    """At most 3.3 M parameters; see eval/results for what was tried."""
-    common: dict[str, Any] = {"perturbation": (2.0, 1.0), "ema": 0.999, "samples": 8, "rounds_per_block": 50}
-    flow = ResidualMLP(width=448, depth=4, context_width=256, context_depth=2, joint_depth=1, conditioning="film")
-    if method in ("nf", "diffusion", "diffusion-phi"):
-        optimizer = Optimizer(5e-4, warmup=1000)
-        settings = {
-            "nf": NF(flow, Interpolant(alpha=2.0), FlowSampler(24, 9)),
-            "diffusion": Diffusion(flow, EDM(sigma_data=1.0), FlowSampler(24, 9)),
-            "diffusion-phi": DiffusionPhi(flow, EDM(sigma_data=1.0), FlowSampler(24, 9)),
-        }[method]
-        return regression(method, settings, 4000, 20, 256, optimizer, **common)
-    energy = ResidualMLP(width=288, depth=4, context_width=256, context_depth=2, joint_depth=1, time_transform="log")
-    shared: dict[str, Any] = {
-        "energy": energy,
-        "proposal": ShallowField(width=640, context_width=256, context_depth=2, joint_depth=3),
-        "interpolant": Interpolant(alpha=2.0),
-        "negatives": 15,
-        "cells": 16,
-        "score_weight": 0.1,
-        "sampler": EnergySampler(flow_steps=16),
-    }
-    settings = {
-        "ibc": IBC(**{**shared, "score_weight": 0.0}),
-        "r-nce": RNCE(**shared),
-        "i-r-nce": IRNCE(**shared, times=2, final_times=1),
-    }[method]
-    return ranking(
+    """At most 3.3 M parameters."""
+    return _robot(
         method,
-        settings,
-        rounds=12_000,
-        proposal=Phase("proposal", "match", Optimizer(1e-3, warmup=500), 2, 256),
-        energy=Phase("energy", "rank", Optimizer(3e-4, warmup=500), 1, 48),
-        warm_rounds=0 if method == "ibc" else 3_000,
-        warm=Phase("energy", "score", Optimizer(1e-3, warmup=500, final_fraction=0.1), 2, 256),
-        **common,
+        field=ResidualMLP(width=448, depth=4, context_width=256, context_depth=2, joint_depth=1),
+        energy=ResidualMLP(width=288, depth=4, context_width=256, context_depth=2, joint_depth=1, time_transform="log"),
+        proposal=ShallowField(width=640, context_width=256, context_depth=2, joint_depth=3),
+        batch=48,
+        perturbation=(2.0, 1.0),  # px
+        samples=8,
     )
-
-
-# Path planning on two cores
 
 
 def path_planning_cpu(method: str) -> Recipe:
     """At most 500 k parameters: every waypoint looks at every obstacle, in mirrored scenes too."""
-    common: dict[str, Any] = {
-        "perturbation": (0.004, 0.002),  # a step is about 0.03
-        "reflect": True,
-        "ema": 0.999,
-        "samples": 48,
-        "rounds_per_block": 50,
+    return _robot(
+        method,
+        field=PairNetwork(width=160, depth=3, context_width=128, pair_width=16, pair_depth=2),
+        energy=PairNetwork(width=128, depth=2, context_width=96, pair_width=16, pair_depth=1, time_transform="log"),
+        proposal=ShallowField(width=256, context_width=128, context_depth=2, joint_depth=1),
+        batch=64,
+        perturbation=(0.004, 0.002),  # a step is about 0.03
+        samples=48,
+        reflect=True,
+    )
+
+
+def _robot(
+    method: str, *, field: NetworkConfig, energy: NetworkConfig, proposal: NetworkConfig, batch: int, **task: Any
+) -> Recipe:
+    """Flows regress; energies get a score warm start, then rank together with their proposal."""
+    common: dict[str, Any] = {"ema": 0.999, "rounds_per_block": 50, **task}
+    flows = {
+        "nf": NF(field, Interpolant(), FlowSampler(24, 7)),
+        "diffusion": Diffusion(field, EDM(sigma_data=1.0), FlowSampler(24, 9)),
+        "diffusion-phi": DiffusionPhi(field, EDM(sigma_data=1.0), FlowSampler(24, 9)),
     }
-    flow = PairNetwork(width=160, depth=3, context_width=128, pair_width=16, pair_depth=2)
-    if method in ("nf", "diffusion", "diffusion-phi"):
-        settings = {
-            "nf": NF(flow, Interpolant(alpha=2.0), FlowSampler(16, 7)),
-            "diffusion": Diffusion(flow, EDM(sigma_data=1.0), FlowSampler(24, 9)),
-            "diffusion-phi": DiffusionPhi(flow, EDM(sigma_data=1.0), FlowSampler(24, 9)),
-        }[method]
-        return regression(method, settings, 4000, 20, 256, Optimizer(1e-3, warmup=1000), **common)
-    shared: dict[str, Any] = {
-        "energy": PairNetwork(width=128, depth=2, context_width=96, pair_width=16, pair_depth=1, time_transform="log"),
-        "proposal": ShallowField(width=256, context_width=128, context_depth=2, joint_depth=1),
-        "interpolant": Interpolant(alpha=2.0),
-        "negatives": 15,
-        "cells": 16,
-        "score_weight": 0.1,
-        "sampler": EnergySampler(flow_steps=16),
-    }
+    if method in flows:
+        return regression(method, flows[method], 4000, 20, 256, Optimizer(7e-4, warmup=1000), **common)
+    shared: dict[str, Any] = {"proposal": proposal, "cells": 16, "sampler": EnergySampler(flow_steps=16)}
     settings = {
-        "ibc": IBC(**{**shared, "score_weight": 0.0}),
-        "r-nce": RNCE(**shared),
-        "i-r-nce": IRNCE(**shared, times=2, final_times=1),
+        "ibc": IBC(energy, **shared),
+        "r-nce": RNCE(energy, **shared, score_weight=0.1),
+        "i-r-nce": IRNCE(energy, **shared, score_weight=0.1),
     }[method]
     return ranking(
         method,
         settings,
         rounds=12_000,
         proposal=Phase("proposal", "match", Optimizer(1e-3, warmup=500), 2, 256),
-        energy=Phase("energy", "rank", Optimizer(5e-4, warmup=500), 1, 64),
+        energy=Phase("energy", "rank", Optimizer(3e-4, warmup=500), 1, batch),
         warm_rounds=0 if method == "ibc" else 3_000,
-        warm=Phase("energy", "score", Optimizer(1e-3, warmup=500, final_fraction=0.1), 2, 256),
         **common,
     )
 

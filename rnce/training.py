@@ -12,6 +12,7 @@ from rnce.policies.task import Task, infer_task
 
 if TYPE_CHECKING:
     from rnce.policies import Policy
+    from rnce.policies.presets import WarmStart
 
 PUSHT = Task(
     name="pusht",
@@ -177,6 +178,7 @@ def train_policy(
     out: str | Path | None = None,
     resume: bool = False,
     seed: int = 0,
+    warm_start: "WarmStart | None" = None,
 ) -> "Policy":
     """Train "<task>/<method>" with a preset. See `rnce train --help`."""
     from rnce.policies.presets import recipe_for
@@ -186,7 +188,7 @@ def train_policy(
     task_name, _, method = name.partition("/")
     if not method:
         raise ValueError(f"{name!r}: use TASK/METHOD, for example pusht/i-r-nce.")
-    recipe = recipe_for(task_name, method, preset)
+    recipe = recipe_for(task_name, method, preset, warm_start)
     task, training = load_training(task_name, data, preset)
     if steps is not None:
         recipe = scaled(recipe, steps)

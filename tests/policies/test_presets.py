@@ -80,3 +80,14 @@ def test_scaled_keeps_the_proportions_of_stages():
     recipe = recipe_for("pusht", "i-r-nce")
     short = scaled(recipe, recipe.rounds // 10)
     assert [stage.rounds for stage in short.stages] == [stage.rounds // 10 for stage in recipe.stages]
+
+
+def test_warm_start_is_an_option_and_pure_ranking_the_alternative():
+    warm = recipe_for("pusht", "r-nce")
+    pure = recipe_for("pusht", "r-nce", warm_start="none")
+    assert [stage.name for stage in warm.stages] == ["warm", "rank"]
+    assert [stage.name for stage in pure.stages] == ["rank"]
+    assert pure.method.score_weight == 0.0
+    assert [stage.name for stage in recipe_for("pinwheel", "r-nce", warm_start="score").stages] == ["warm", "rank"]
+    with pytest.raises(ValueError, match="nf has none"):
+        recipe_for("pusht", "nf", warm_start="score")
