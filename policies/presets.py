@@ -14,13 +14,13 @@ from rnce.policies.methods import (
     RNCE,
     Diffusion,
     DiffusionPhi,
+    EnergyMethod,
     EnergySampler,
     FlowSampler,
     with_budget,
 )
 from rnce.policies.networks import NetworkConfig, PairNetwork, ResidualMLP, ShallowField, paper_sizes
 from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
-
 
 WarmStart = Literal["score", "none"]
 
