@@ -181,7 +181,7 @@ def plane(method: str) -> Recipe:
             method, settings, rounds=4000, proposal=None, energy=Phase("energy", "rank", constant, 5, 128), **common
         )
     shared: dict[str, Any] = {"proposal": networks["proposal"], "negatives": 9, "cells": 12}
-    three_stages = dataclasses.replace(chain, start_time=0.5, sde_steps=250, mcmc_steps=250, sde_noise=0.05)
+    three_stages = dataclasses.replace(chain, start_time=0.5, sde_steps=250, mcmc_steps=250, sde_noise=0.3)
     settings = {
         "r-nce": RNCE(networks["energy"], **shared, sampler=chain),
         "i-r-nce": IRNCE(networks["timed-energy"], **shared, times=2, final_times=1, sampler=three_stages),
