@@ -240,15 +240,15 @@ class Policy:
             missing = [key for key in task.observation if key not in obs]
             if missing:
                 raise ValueError(f"obs lacks the key {missing[0]!r}; it has {', '.join(map(str, obs)) or 'none'}.")
-            return {key: np.asarray(obs[key], np.float32) for key in task.observation}
+            return {key: _numbers(key, obs[key]) for key in task.observation}
         if task.bare_key is None:
             raise ValueError(f"obs is a {type(obs).__name__}; use a dict with the keys {', '.join(task.observation)}.")
-        return {task.bare_key: np.asarray(obs, np.float32)}
+        return {task.bare_key: _numbers(task.bare_key, obs)}
 
     def _observation(self, obs: Observation) -> tuple[dict[str, np.ndarray], bool]:
         """Checked, named, with a batch axis; and whether it came with one."""
         named = self._named(obs)
-        batched = None
+        batched, sizes = None, {}
         for key, value in named.items():
             shape = tuple(self.task.observation[key])
             if value.shape != shape and value.shape[1:] != shape:
@@ -261,6 +261,12 @@ class Policy:
                     f"obs[{key!r}] has shape {value.shape}: some keys have a batch axis and some have not."
                 )
             batched = rank
+            sizes[key] = len(value) if rank else 1
+            first = next(iter(sizes))
+            if sizes[key] != sizes[first]:
+                raise ValueError(f"obs[{key!r}] has {sizes[key]} rows; obs[{first!r}] has {sizes[first]}.")
+            if not sizes[key]:
+                raise ValueError(f"obs[{key!r}] has 0 rows; use at least 1.")
             if not np.all(np.isfinite(value)):
                 raise ValueError(f"obs[{key!r}] has a value that is not finite; the history is unchanged.")
         steps = named if batched else {key: value[None] for key, value in named.items()}
@@ -316,6 +322,13 @@ class _Rows:
             moved[self.fresh] = steps[key][self.fresh][:, None]
             history[key] = moved
         return history
+
+
+def _numbers(key: str, value: Any) -> np.ndarray:
+    try:
+        return np.asarray(value, np.float32)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"obs[{key!r}] is not an array of numbers: {error}.") from error
 
 
 def _row_seeds(seed: Any, size: int) -> np.ndarray:

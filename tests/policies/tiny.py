@@ -62,11 +62,13 @@ def untrained(method_name: str, task: Task, samples: int = 4, seed: int = 0, **s
         settings = {"field": mlp(), "sampler": FlowSampler(4, 3)} | settings
     method = kind(**settings)
     normalizer = normalizer_of(task)
-    made = method.create(context_shapes(task, normalizer), task.event_shape)
-    # Fresh networks end in tiny layers; larger ones make contexts and seeds matter.
-    params = jax.tree.map(
-        lambda leaf: np.asarray(leaf * 2.0), jax.jit(lambda key: init(made, key))(jax.random.key(seed))
-    )
+    made = method.create(context_shapes(task), task.event_shape)
+    rng = np.random.default_rng(seed)
+
+    def fill(leaf):  # without the small last layers of fresh networks, so that contexts matter; and nothing to compile
+        return np.asarray(rng.normal(size=leaf.shape) / np.sqrt(max(leaf.shape[0], 1)), np.float32)
+
+    params = jax.tree.map(fill, jax.eval_shape(lambda: init(made, jax.random.key(0))))
     return Policy(Checkpoint(task, method_name, method, params, normalizer, samples=samples))
 
 
