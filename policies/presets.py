@@ -121,8 +121,8 @@ def path_planning_cpu(method: str) -> Recipe:
     """At most 500 k parameters: every waypoint looks at every obstacle, in mirrored scenes too."""
     return _robot(
         method,
-        field=PairNetwork(width=160, depth=3, context_width=128, pair_width=16, pair_depth=2),
-        energy=PairNetwork(width=128, depth=2, context_width=96, pair_width=16, pair_depth=1, time_transform="log"),
+        field=PairNetwork(width=160, depth=3, context_width=128),
+        energy=PairNetwork(width=128, depth=2, context_width=96, time_transform="log"),
         proposal=ShallowField(width=256, context_width=128, context_depth=2, joint_depth=1),
         batch=64,
         perturbation=(0.004, 0.002),  # a step is about 0.03

@@ -10,7 +10,7 @@ import pytest
 from flax import nnx
 
 from rnce.policies.networks import NETWORKS, count_params, exact_divergence, network_from_dict, network_to_dict
-from rnce.policies.networks.pairs import nearest_on_segment, smooth_norm
+from rnce.policies.networks.pairs import look
 from rnce.policies.networks.paper_sizes import BUDGET, PAPER
 from rnce.policies.networks.vision import CoordConvResNet, spatial_softmax
 
@@ -297,8 +297,9 @@ def test_segment_distance_against_dense_points():
     along = np.linspace(0, 1, 2001)[:, None, None]
     points = starts + along * (waypoints - starts)
     expected = np.linalg.norm(points[:, :, None] - obstacles[:, :2], axis=-1).min(axis=0)
-    found = smooth_norm(nearest_on_segment(jnp.array(waypoints), jnp.array(obstacles))[0])
-    np.testing.assert_allclose(found, expected, atol=2e-3)
+    seen = look(jnp.array(waypoints), jnp.array(obstacles))
+    np.testing.assert_allclose(seen.distance.T, expected, atol=2e-3)
+    np.testing.assert_allclose(seen.clearance.T, expected - obstacles[:, 2], atol=2e-3)
 
 
 def test_pair_network_sees_waypoints_through_the_given_map():
