@@ -63,9 +63,10 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path) -> None:
             flatten({"params": checkpoint.params, "normalizer": checkpoint.normalizer._asdict()}), temporary / WEIGHTS
         )
         os.chmod(temporary, 0o755)
-        if folder.exists():
-            shutil.rmtree(folder)
+        if folder.exists():  # moved away first, so that at no time half of a checkpoint stands in its place
+            folder.rename(temporary.with_name(f"{temporary.name}-old"))
         temporary.rename(folder)
+        shutil.rmtree(temporary.with_name(f"{temporary.name}-old"), ignore_errors=True)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
@@ -91,8 +92,15 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
         raise CheckpointError(f"{folder / CONFIG}: {error}") from error
     arrays = _read_weights(folder / WEIGHTS)
     normalizer = _normalizer(arrays, folder / WEIGHTS)
-    method = settings.create(context_shapes(task), task.event_shape)
-    expected = jax.eval_shape(lambda: {"params": init(method, jax.random.key(0)), "normalizer": normalizer._asdict()})
+    shapes = context_shapes(task)
+    method = settings.create(shapes, task.event_shape)
+    # A context without flat features leaves their statistics unused.
+    features = shapes.get("features", normalizer.feature_mean.shape)
+    sizes = Normalizer(features, features, (task.dim,), (task.dim, task.dim), (task.dim, task.dim))
+    expected = {
+        "params": jax.eval_shape(lambda: init(method, jax.random.key(0))),
+        "normalizer": {key: jax.ShapeDtypeStruct(shape, np.float32) for key, shape in sizes._asdict().items()},
+    }
     tree = unflatten(arrays, expected, folder / WEIGHTS)
     return Checkpoint(
         task=task,
@@ -133,6 +141,8 @@ def unflatten(arrays: Mapping[str, np.ndarray], expected: Any, file: Path) -> An
             raise CheckpointError(f"{file}: key {name!r}: expected an array of {leaf.shape}, found none.")
         if arrays[name].shape != leaf.shape:
             raise CheckpointError(f"{file}: key {name!r}: expected shape {leaf.shape}, found {arrays[name].shape}.")
+        if arrays[name].dtype != leaf.dtype:
+            raise CheckpointError(f"{file}: key {name!r}: expected {leaf.dtype}, found {arrays[name].dtype}.")
         leaves.append(arrays[name])
     return jax.tree_util.tree_unflatten(structure, leaves)
 

@@ -30,12 +30,19 @@ def from_json(kind: Any, value: Any, where: str = "config") -> Any:
         options = [option for option in typing.get_args(kind) if option is not type(None)]
         return None if value is None else from_json(options[0], value, where)
     if isinstance(kind, type) and issubclass(kind, NetworkConfig):
-        return network_from_dict(value)
+        try:
+            return network_from_dict(value)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{where}: {error}") from error
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
             raise ValueError(f"{where}: expected an object with the settings of {kind.__name__}, found {value!r}.")
         hints = typing.get_type_hints(kind)
         known = {field.name for field in dataclasses.fields(kind)}
+        required = [field.name for field in dataclasses.fields(kind) if _is_required(field)]
+        missing = [name for name in required if name not in value]
+        if missing:
+            raise ValueError(f"{where}: key {missing[0]!r}: expected a value, found none.")
         for key in value:
             if key not in known:
                 near = difflib.get_close_matches(key, known, n=1)
@@ -52,3 +59,7 @@ def from_json(kind: Any, value: Any, where: str = "config") -> Any:
         item_kind = typing.get_args(kind)[1]
         return {key: from_json(item_kind, item, f"{where}.{key}") for key, item in value.items()}
     return value
+
+
+def _is_required(field: dataclasses.Field) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Num
 
-Window = Mapping[str, Float[Array, "n_ctx ..."]]  # oldest first, one entry per observation key
+Window = Mapping[str, Num[Array | np.ndarray, "n_ctx ..."]]  # oldest first, one entry per observation key
 
 
 class Frame(NamedTuple):

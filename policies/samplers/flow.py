@@ -33,7 +33,7 @@ def integrate(
     All points start at `times[0]`, or each waits where it is until grid index `enter` and moves from there: points
     that belong to different times are then carried by one pass over a common grid.
     """
-    solver = diffrax.Heun()
+    solver = diffrax.Heun(scan_kind="bounded")  # diffrax's default loop keeps a gradient of all parameters per example
     term = diffrax.ODETerm(lambda t, y, args: flow.velocity(jnp.asarray(t), y))
     state = solver.init(term, times[0], times[1], start, None)
 
@@ -44,7 +44,7 @@ def integrate(
         return (y, state), y
 
     spans = (jnp.arange(len(times) - 1), times[:-1], times[1:])
-    _, path = jax.lax.scan(step, (start, state), spans)
+    _, path = jax.lax.scan(_forgetful(step), (start, state), spans)
     return jnp.concatenate([start[None], path])
 
 
@@ -55,7 +55,12 @@ def coarse_indices(steps: int, divergences: int) -> Int[Array, " coarse"]:
 
 def divergences_along(flow: Flow, path: Float[Array, "times n dim"], times: Times) -> Float[Array, "times n"]:
     """The divergence at each point of a path."""
-    return jax.lax.map(lambda at: flow.velocity_and_divergence(at[0], at[1])[1], (times, path))
+    return jax.lax.map(_forgetful(lambda at: flow.velocity_and_divergence(at[0], at[1])[1]), (times, path))
+
+
+def _forgetful(step: Callable) -> Callable:
+    """Differentiated, a step is computed again instead of keeping the field's hidden layers of all times in memory."""
+    return jax.checkpoint(step, prevent_cse=False)
 
 
 def cumulative_integral(values: Float[Array, "times n"], times: Times) -> Float[Array, "times n"]:
