@@ -23,12 +23,20 @@ from rnce.policies.networks import NetworkConfig, PairNetwork, ResidualMLP, Shal
 from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
 
 WarmStart = Literal["score", "none"]
+ProposalTraining = Literal["joint", "pretrained", "adversarial"]
 
 
-def recipe_for(task: str, method: str, preset: str = "cpu", warm_start: WarmStart | None = None) -> Recipe:
+def recipe_for(
+    task: str,
+    method: str,
+    preset: str = "cpu",
+    warm_start: WarmStart | None = None,
+    proposal: ProposalTraining | None = None,
+) -> Recipe:
     """The recipe of a task, a method and a preset; unknown tasks (your own data) take Push-T's without its noise.
 
     `warm_start` overrides how the preset starts energies: "score" matching before ranking, or "none": pure ranking.
+    `proposal` overrides how the proposal is trained.
     """
     if method not in METHODS:
         near = difflib.get_close_matches(method, METHODS, n=1)
@@ -42,7 +50,9 @@ def recipe_for(task: str, method: str, preset: str = "cpu", warm_start: WarmStar
         recipe = recipes[task](method)
     else:
         recipe = dataclasses.replace(recipes["pusht"](method), perturbation=(0.0, 0.0))
-    return recipe if warm_start is None else with_warm_start(recipe, warm_start)
+    if warm_start is not None:
+        recipe = with_warm_start(recipe, warm_start)
+    return recipe if proposal is None else with_proposal(recipe, proposal)
 
 
 def with_warm_start(recipe: Recipe, warm_start: WarmStart) -> Recipe:
@@ -64,6 +74,29 @@ def with_warm_start(recipe: Recipe, warm_start: WarmStart) -> Recipe:
     return dataclasses.replace(recipe, method=method, stages=(*stages[:-1], warm, last))
 
 
+def with_proposal(recipe: Recipe, training: ProposalTraining) -> Recipe:
+    """The recipe with its proposal trained beside the energy, before it and then left alone, or against it."""
+    if not isinstance(recipe.method, EnergyMethod) or recipe.method.proposal is None:
+        raise ValueError(f"proposal={training!r} is for energies with a learned proposal; this recipe has none.")
+    proposals = {phase for stage in recipe.stages for phase in stage.phases if phase.trains == "proposal"}
+    if training == "joint":
+        return recipe
+    if training == "pretrained":
+        later = tuple(
+            dataclasses.replace(stage, phases=tuple(phase for phase in stage.phases if phase not in proposals))
+            for stage in recipe.stages
+        )
+        return dataclasses.replace(recipe, stages=(Stage("pretrain", recipe.rounds, tuple(proposals)), *later))
+    if training == "adversarial":
+        against = {phase: dataclasses.replace(phase, loss="adversary") for phase in proposals}
+        stages = tuple(
+            dataclasses.replace(stage, phases=tuple(against.get(phase, phase) for phase in stage.phases))
+            for stage in recipe.stages
+        )
+        return dataclasses.replace(recipe, stages=stages)
+    raise ValueError(f"proposal={training!r}: use 'joint', 'pretrained' or 'adversarial'.")
+
+
 WARM_PHASE = Phase("energy", "score", Optimizer(1e-3, warmup=500, final_fraction=0.1), 2, 256)
 
 
@@ -83,18 +116,11 @@ def ranking(
     proposal: Phase | None,
     energy: Phase,
     warm_rounds: int = 0,
-    pretrain_rounds: int = 0,
     **more: Any,
 ) -> Recipe:
-    """Proposal and energy together; before that, on demand, a warm start of the energy or a proposal of its own.
-
-    A pre-trained proposal (`pretrain_rounds`) is left alone afterwards, as in the paper's ablation.
-    """
+    """Proposal and energy together; before that, on demand, a warm start of the energy."""
     stages = []
     proposals = () if proposal is None else (proposal,)
-    if pretrain_rounds:
-        stages.append(Stage("pretrain", pretrain_rounds, proposals))
-        proposals = ()
     if warm_rounds:
         stages.append(Stage("warm", warm_rounds, (*proposals, WARM_PHASE)))
     stages.append(Stage("rank", rounds, (*proposals, energy)))

@@ -12,7 +12,7 @@ from rnce.policies.task import Task, infer_task
 
 if TYPE_CHECKING:
     from rnce.policies import Policy
-    from rnce.policies.presets import WarmStart
+    from rnce.policies.presets import ProposalTraining, WarmStart
 
 PUSHT = Task(
     name="pusht",
@@ -179,6 +179,7 @@ def train_policy(
     resume: bool = False,
     seed: int = 0,
     warm_start: "WarmStart | None" = None,
+    proposal: "ProposalTraining | None" = None,
 ) -> "Policy":
     """Train "<task>/<method>" with a preset. See `rnce train --help`."""
     from rnce.policies.presets import recipe_for
@@ -188,7 +189,7 @@ def train_policy(
     task_name, _, method = name.partition("/")
     if not method:
         raise ValueError(f"{name!r}: use TASK/METHOD, for example pusht/i-r-nce.")
-    recipe = recipe_for(task_name, method, preset, warm_start)
+    recipe = recipe_for(task_name, method, preset, warm_start, proposal)
     task, training = load_training(task_name, data, preset)
     if steps is not None:
         recipe = scaled(recipe, steps)

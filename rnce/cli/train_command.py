@@ -16,6 +16,7 @@ def train(
     resume: bool = False,
     seed: int = 0,
     warm_start: Literal["score", "none"] | None = None,
+    proposal: Literal["joint", "pretrained", "adversarial"] | None = None,
 ) -> None:
     """Train a policy: TASK/METHOD, where TASK is pusht, path-planning, pinwheel, spiral or a name for your own --data.
 
@@ -30,11 +31,20 @@ def train(
         resume: Continue the run in the folder.
         seed: Of initialisation, batches and noise.
         warm_start: Start the energy by score matching, or by nothing (pure ranking); the preset decides if not given.
+        proposal: Train the proposal beside the energy, before it, or against it; beside it if not given.
     """
     from rnce.training import train_policy
 
     policy = train_policy(
-        name, preset=preset, data=data, steps=steps, out=out, resume=resume, seed=seed, warm_start=warm_start
+        name,
+        preset=preset,
+        data=data,
+        steps=steps,
+        out=out,
+        resume=resume,
+        seed=seed,
+        warm_start=warm_start,
+        proposal=proposal,
     )
     folder = (out or Path("runs") / name) / "policy"
     print(f"{policy.name}: {policy.n_params:,} parameters in {folder}; load it with rnce.load_policy({str(folder)!r})")

@@ -91,3 +91,13 @@ def test_warm_start_is_an_option_and_pure_ranking_the_alternative():
     assert [stage.name for stage in recipe_for("pinwheel", "r-nce", warm_start="score").stages] == ["warm", "rank"]
     with pytest.raises(ValueError, match="nf has none"):
         recipe_for("pusht", "nf", warm_start="score")
+
+
+def test_the_proposal_trains_beside_before_or_against_the_energy():
+    pretrained = recipe_for("pinwheel", "r-nce", proposal="pretrained")
+    assert [[phase.trains for phase in stage.phases] for stage in pretrained.stages] == [["proposal"], ["energy"]]
+    adversarial = recipe_for("pinwheel", "r-nce", proposal="adversarial")
+    assert [phase.loss for phase in adversarial.stages[0].phases] == ["adversary", "rank"]
+    assert recipe_for("pinwheel", "r-nce", proposal="joint") == recipe_for("pinwheel", "r-nce")
+    with pytest.raises(ValueError, match="this recipe has none"):
+        recipe_for("pinwheel", "ibc", proposal="pretrained")
