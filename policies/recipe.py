@@ -62,7 +62,7 @@ class Recipe:
         method: its settings.
         stages: run one after the other.
         perturbation: standard deviation of the Gaussian noise on actions and on the positions they are relative to,
-            in action units: annealed from the first to the second value over half the rounds of the last stage.
+            in action units: annealed from the first to the second value over the first half of all rounds.
         reflect: mirror half of all examples (path planning).
         whiten: event coordinates from the data's principal axes; otherwise one common scale.
         ema: decay of the parameters' moving average, which is what ships; 0 for none.

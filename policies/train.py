@@ -1,6 +1,7 @@
 """One training loop for all methods: rounds of phases inside `lax.scan`, resumable to the bit."""
 
 import dataclasses
+import hashlib
 import json
 import os
 import subprocess
@@ -97,6 +98,11 @@ def make_run(task: Task, recipe: Recipe, data: TrainingSet, seed: int = 0, devic
     data = jax.device_put(data, NamedSharding(mesh, PartitionSpec()))
     normalizer = fit(data, task, recipe.perturbation[1], recipe.whiten)
     method = recipe.method.create(context_shapes(task), task.event_shape)
+    _check_phases(recipe, method, mesh.size)
+    return Run(task, recipe, method, normalizer, data, seed, mesh)
+
+
+def _check_phases(recipe: Recipe, method: Method, devices: int) -> None:
     for stage in recipe.stages:
         for phase in stage.phases:
             if phase.trains not in method.networks or phase.loss not in method.losses:
@@ -104,7 +110,10 @@ def make_run(task: Task, recipe: Recipe, data: TrainingSet, seed: int = 0, devic
                     f"stage {stage.name!r} trains {phase.trains!r} on {phase.loss!r}; {recipe.method_name} has the "
                     f"networks {', '.join(method.networks)} and the losses {', '.join(method.losses)}."
                 )
-    return Run(task, recipe, method, normalizer, data, seed, mesh)
+            if phase.batch_size % devices:
+                raise TrainingError(
+                    f"batch_size={phase.batch_size} of stage {stage.name!r}: use a multiple of the {devices} devices."
+                )
 
 
 def block_function(run: Run, stage: Stage, rounds: int):
@@ -167,7 +176,13 @@ def train(
     """
     out = Path(out)
     run = make_run(task, recipe, data, seed, devices)
-    description = {"task": to_json(task), "recipe": to_json(recipe), "seed": seed, "windows": run.data.size}
+    description = {
+        "task": to_json(task),
+        "recipe": to_json(recipe),
+        "seed": seed,
+        "windows": run.data.size,
+        "data": hashlib.sha256(np.ascontiguousarray(data.actions)).hexdigest()[:16],
+    }
     _prepare_folder(out, description, resume)
     with ocp.CheckpointManager((out / "checkpoints").absolute(), options=_manager_options()) as manager:
         state, done, seconds = _restore(run, manager) if resume else (run.start(), 0, 0.0)
@@ -206,19 +221,15 @@ def _loop(
     last_good, saved_at, collapsed = done, time.monotonic(), False
     with bar, _Log(out) as log:
         for stage, first, rounds in run.blocks(done):
-            if run.is_stage_start(first) and first != done:
+            if run.is_stage_start(first):
                 state = run.enter(stage, state)
             function = functions.setdefault((stage.name, rounds), block_function(run, stage, rounds))
             began = time.monotonic()
             state, metrics = function(state, run.data, jnp.asarray(first))
             metrics = {name: float(value) for name, value in metrics.items()}
             seconds += time.monotonic() - began
-            bad = [name for name, value in metrics.items() if not np.isfinite(value)]
-            if bad:
-                raise TrainingError(
-                    f"{bad[0]} is not finite between rounds {first} and {first + rounds} of stage {stage.name!r}; the "
-                    f"last good checkpoint is at round {last_good} in {out / 'checkpoints'}. Lower the learning rate."
-                )
+            if not all(map(np.isfinite, metrics.values())):
+                raise TrainingError(_not_finite(stage, first, rounds, metrics, last_good, out))
             collapsed = _warn_of_collapse(metrics, collapsed)
             log.write({"round": first + rounds, "stage": stage.name, "seconds": round(seconds, 2), **metrics})
             bar.update(rounds)
@@ -226,10 +237,25 @@ def _loop(
             bar.set_postfix(shown, refresh=False)
             finished = first + rounds == run.recipe.rounds
             if finished or time.monotonic() - saved_at > 60 * minutes_per_checkpoint:
-                _save(manager, state, first + rounds, seconds)
+                if not all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(state.params)):
+                    raise TrainingError(_not_finite(stage, first, rounds, metrics, last_good, out))
+                _save(manager, state, first + rounds, seconds, last_good)
                 last_good, saved_at = first + rounds, time.monotonic()
     manager.wait_until_finished()
     return state, seconds
+
+
+def _not_finite(stage: Stage, first: int, rounds: int, metrics: dict[str, float], last_good: int, out: Path) -> str:
+    losses = {f"{phase.trains}_loss": phase for phase in stage.phases}
+    bad = [phase for name, phase in losses.items() if not np.isfinite(metrics[name])] or stage.phases
+    return (
+        f"training {bad[0].trains!r} on {bad[0].loss!r} left the finite numbers between rounds {first} and "
+        f"{first + rounds}, stage {stage.name!r}; {_last_good(last_good, out / 'checkpoints')} Lower the learning rate."
+    )
+
+
+def _last_good(done: int, folder: Path) -> str:
+    return f"the last good checkpoint is at round {done} in {folder}." if done else "there is no earlier checkpoint."
 
 
 _SHOWN = ("match", "rank", "rank_final", "score", "posterior")
@@ -254,9 +280,16 @@ def _manager_options() -> ocp.CheckpointManagerOptions:
     return ocp.CheckpointManagerOptions(max_to_keep=2, enable_async_checkpointing=False)
 
 
-def _save(manager: ocp.CheckpointManager, state: State, done: int, seconds: float) -> None:
+def _save(manager: ocp.CheckpointManager, state: State, done: int, seconds: float, last_good: int) -> None:
     arrays = {name: np.asarray(value) for name, value in flatten(state._asdict()).items()}
-    manager.save(done, args=ocp.args.StandardSave(arrays | {"seconds": np.float64(seconds)}))
+    try:
+        manager.save(done, args=ocp.args.StandardSave(arrays | {"seconds": np.float64(seconds)}))
+    except (OSError, ValueError) as error:  # a full disk; tensorstore's errors are ValueErrors
+        folder = Path(str(manager.directory))
+        raise TrainingError(
+            f"cannot write the checkpoint of round {done}: {error}. {_last_good(last_good, folder).capitalize()} "
+            "Make room and continue with --resume."
+        ) from error
 
 
 def _restore(run: Run, manager: ocp.CheckpointManager) -> tuple[State, int, float]:
@@ -270,10 +303,15 @@ def _restore(run: Run, manager: ocp.CheckpointManager) -> tuple[State, int, floa
             state = run.enter(stage, state)
         reached += stage.rounds
     template = flatten(state._asdict()) | {"seconds": np.float64(0)}
-    arrays = manager.restore(done, args=ocp.args.StandardRestore(template))
-    leaves = [jnp.asarray(arrays[name]) for name in flatten(state._asdict())]
-    structure = jax.tree.structure(state)
-    return run.place(jax.tree.unflatten(structure, leaves)), done, float(arrays["seconds"])
+    try:
+        arrays = manager.restore(done, args=ocp.args.StandardRestore(template))
+    except Exception as error:  # orbax and tensorstore have no common class of errors
+        folder = Path(str(manager.directory)) / str(done)
+        raise TrainingError(f"{folder} cannot be read: {error}. Delete it to resume from the one before.") from error
+    named = state._asdict()  # a dict, as in `_save`: its leaves are in the order of `flatten`
+    leaves = [jnp.asarray(arrays[name]) for name in flatten(named)]
+    restored = State(**jax.tree.unflatten(jax.tree.structure(named), leaves))
+    return run.place(restored), done, float(arrays["seconds"])
 
 
 def _prepare_folder(out: Path, description: dict[str, Any], resume: bool) -> None:
@@ -282,8 +320,8 @@ def _prepare_folder(out: Path, description: dict[str, Any], resume: bool) -> Non
     if file.exists():
         if not resume:
             raise TrainingError(f"{out} holds a run already; add --resume to continue it, or choose another --out.")
-        before = json.loads(file.read_text())
-        differing = [key for key in description if before.get(key) != json.loads(text)[key]]
+        before, now = json.loads(file.read_text()), json.loads(text)
+        differing = [key for key in now if key in before and before[key] != now[key]]
         if differing:
             raise TrainingError(
                 f"{file}: the run to resume has another {', '.join(differing)}; use its settings or another --out."
@@ -291,10 +329,13 @@ def _prepare_folder(out: Path, description: dict[str, Any], resume: bool) -> Non
         return
     if resume:
         raise TrainingError(f"{out} holds no run to resume; leave --resume away.")
-    out.mkdir(parents=True, exist_ok=True)
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(text)
-    temporary.rename(file)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        temporary = file.with_suffix(".tmp")
+        temporary.write_text(text)
+        temporary.rename(file)
+    except OSError as error:
+        raise TrainingError(f"cannot write to {out}: {error}; choose another --out.") from error
 
 
 def _trim_metrics(file: Path, done: int) -> None:
