@@ -126,7 +126,7 @@ def context_shapes(task: Task) -> dict[str, tuple[int, ...]]:
 def flatten(tree: Any) -> dict[str, np.ndarray]:
     """A nested dict as {"a/b/0": array}."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
-    return {_name(path): np.ascontiguousarray(leaf) for path, leaf in leaves}
+    return {_name(path): np.asarray(leaf, order="C") for path, leaf in leaves}  # (scalars stay scalars)
 
 
 def unflatten(arrays: Mapping[str, np.ndarray], expected: Any, file: Path) -> Any:
