@@ -54,7 +54,7 @@ def pusht(window: Window, relative_to: tuple[str, int] | None, action_dim: int) 
 
     Actions are relative to the agent.
     """
-    state = window["state"]
+    state = jnp.asarray(window["state"])
     goal = _corners(*(jnp.asarray(v) for v in T_GOAL))
     parts = []
     for step in state:
@@ -110,7 +110,7 @@ def pinwheel(window: Window, relative_to: tuple[str, int] | None, action_dim: in
 
 def spiral(window: Window, relative_to: tuple[str, int] | None, action_dim: int) -> View:
     """Length of the curve, 400 to 800 degrees mapped to [−1, 1]."""
-    x = (window["context"].reshape(1) - 600.0) / 200.0
+    x = (jnp.asarray(window["context"]).reshape(1) - 600.0) / 200.0
     return View({"context": x}, Frame(jnp.zeros(action_dim), jnp.eye(action_dim)))
 
 

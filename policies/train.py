@@ -181,7 +181,7 @@ def train(
         "recipe": to_json(recipe),
         "seed": seed,
         "windows": run.data.size,
-        "data": hashlib.sha256(np.ascontiguousarray(data.actions)).hexdigest()[:16],
+        "data": hashlib.sha256(np.asarray(data.actions).tobytes()).hexdigest()[:16],
     }
     _prepare_folder(out, description, resume)
     with ocp.CheckpointManager((out / "checkpoints").absolute(), options=_manager_options()) as manager:

@@ -1,5 +1,7 @@
 """What is the same, is the same: identities between the methods, and the sign of the energy."""
 
+from typing import Any
+
 import gaussians as g
 import jax
 import jax.numpy as jnp
@@ -16,7 +18,7 @@ SHAPES, EVENT = {"context": (2,)}, (1, 2)
 BATCH = 6
 CONTEXTS = {"context": jnp.asarray(np.random.default_rng(0).normal(size=(BATCH, 2)), jnp.float32)}
 EVENTS = jnp.asarray(np.random.default_rng(1).normal(size=(BATCH, 2)), jnp.float32)
-SETTINGS = {"energy": tiny.mlp(), "proposal": tiny.shallow(), "negatives": 7, "cells": 4}
+SETTINGS: dict[str, Any] = {"energy": tiny.mlp(), "proposal": tiny.shallow(), "negatives": 7, "cells": 4}
 
 
 @pytest.mark.parametrize("kind", ["trigonometric", "linear"])
@@ -104,14 +106,14 @@ def ranking_program(settings):
 
 def test_rnce_is_irnce_at_one_time_and_ibc_is_it_without_correction():
     rnce = ranking_program(RNCE(**SETTINGS))
-    assert ranking_program(IRNCE(**SETTINGS | {"times": 1, "final_times": 1})) == rnce
+    assert ranking_program(IRNCE(**{**SETTINGS, "times": 1, "final_times": 1})) == rnce
     ibc = ranking_program(IBC(**SETTINGS))
-    assert ranking_program(RNCE(**SETTINGS | {"correction": False})) == ibc
+    assert ranking_program(RNCE(**{**SETTINGS, "correction": False})) == ibc
     assert ibc != rnce
 
 
 def test_uniform_proposal_cancels():
-    uniform = SETTINGS | {"proposal": None}
+    uniform: dict[str, Any] = {**SETTINGS, "proposal": None}
     made = [kind(**uniform).create(SHAPES, EVENT) for kind in (RNCE, IBC)]
 
     @jax.jit

@@ -207,7 +207,7 @@ def test_warmup_compiles_what_act_runs():
     policy = tiny.untrained("nf", ROBOT)
     policy.warmup(batch=2)
     policy.act(observations(1, rows=2)[0])
-    assert policy._plan_batch._cache_size() == 1
+    assert policy._plan_batch._cache_size() == 1  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize("method", METHODS)
