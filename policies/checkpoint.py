@@ -96,10 +96,11 @@ def load_checkpoint(folder: str | Path) -> Checkpoint:
     method = settings.create(shapes, task.event_shape)
     # A context without flat features leaves their statistics unused.
     features = shapes.get("features", normalizer.feature_mean.shape)
-    sizes = Normalizer(features, features, (task.dim,), (task.dim, task.dim), (task.dim, task.dim))
+    square = (task.dim, task.dim)
+    sizes = zip(Normalizer._fields, (features, features, (task.dim,), square, square))
     expected = {
         "params": jax.eval_shape(lambda: init(method, jax.random.key(0))),
-        "normalizer": {key: jax.ShapeDtypeStruct(shape, np.float32) for key, shape in sizes._asdict().items()},
+        "normalizer": {key: jax.ShapeDtypeStruct(shape, np.float32) for key, shape in sizes},
     }
     tree = unflatten(arrays, expected, folder / WEIGHTS)
     return Checkpoint(

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Num
 
-Window = Mapping[str, Num[Array | np.ndarray, "n_ctx ..."]]  # oldest first, one entry per observation key
+Window = Mapping[str, Num[Array, "n_ctx ..."]]  # oldest first, one entry per observation key
 
 
 class Frame(NamedTuple):

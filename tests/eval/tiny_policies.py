@@ -26,7 +26,7 @@ def tiny(task, seed: int, scale: float) -> Policy:
 
 
 def _feature_count(task) -> int:
-    window = {key: np.zeros((task.n_ctx, *shape), np.float32) for key, shape in task.observation.items()}
+    window = {key: jnp.zeros((task.n_ctx, *shape)) for key, shape in task.observation.items()}
     features = task.view(window).context.get("features")
     return 0 if features is None else len(features)
 

@@ -17,13 +17,25 @@ from rnce.policies.train import Run, State, block_function, make_run
 
 
 def mlp(width: int = 8, depth: int = 1, **settings: Any) -> ResidualMLP:
-    shared = {"context_width": 8, "context_depth": 1, "time_features": 4, "time_width": 8, "time_depth": 1}
-    return ResidualMLP(width=width, depth=depth, **shared | settings)
+    shared: dict[str, Any] = {
+        "context_width": 8,
+        "context_depth": 1,
+        "time_features": 4,
+        "time_width": 8,
+        "time_depth": 1,
+    }
+    return ResidualMLP(width=width, depth=depth, **{**shared, **settings})
 
 
 def shallow(width: int = 16, **settings: Any) -> ShallowField:
-    shared = {"context_width": 8, "context_depth": 1, "joint_depth": 1, "time_features": 4, "time_width": 8}
-    return ShallowField(width=width, **shared | settings)
+    shared: dict[str, Any] = {
+        "context_width": 8,
+        "context_depth": 1,
+        "joint_depth": 1,
+        "time_features": 4,
+        "time_width": 8,
+    }
+    return ShallowField(width=width, **{**shared, **settings})
 
 
 def one_step_task(dim: int, name: str = "plane") -> Task:
@@ -60,7 +72,7 @@ def untrained(method_name: str, task: Task, samples: int = 4, seed: int = 0, **s
         settings = {"energy": mlp(base="gaussian"), "proposal": shallow(), "sampler": short} | settings
     else:
         settings = {"field": mlp(), "sampler": FlowSampler(4, 3)} | settings
-    method = kind(**settings)
+    method: Any = kind(**settings)
     normalizer = normalizer_of(task)
     made = method.create(context_shapes(task), task.event_shape)
     rng = np.random.default_rng(seed)
