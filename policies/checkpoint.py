@@ -62,7 +62,8 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path) -> None:
         save_file(
             flatten({"params": checkpoint.params, "normalizer": checkpoint.normalizer._asdict()}), temporary / WEIGHTS
         )
-        os.chmod(temporary, 0o755)
+        os.chmod(temporary, 0o755)  # a private folder and file by default, but others may load the policy
+        os.chmod(temporary / WEIGHTS, 0o644)
         if folder.exists():  # moved away first, so that at no time half of a checkpoint stands in its place
             folder.rename(temporary.with_name(f"{temporary.name}-old"))
         temporary.rename(folder)
