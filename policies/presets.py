@@ -135,8 +135,8 @@ def pusht_cpu(method: str) -> Recipe:
     return _robot(
         method,
         field=ResidualMLP(width=448, depth=4, context_width=256, context_depth=2, joint_depth=1),
-        energy=ResidualMLP(width=288, depth=4, context_width=256, context_depth=2, joint_depth=1, time_transform="log"),
-        proposal=ShallowField(width=640, context_width=256, context_depth=2, joint_depth=3),
+        energy=ResidualMLP(width=256, depth=3, context_width=256, context_depth=2, joint_depth=1, time_transform="log"),
+        proposal=ShallowField(width=768, context_width=352, context_depth=2, joint_depth=2),
         batch=48,
         perturbation=(2.0, 1.0),  # px
         samples=8,
@@ -169,7 +169,7 @@ def _robot(
     }
     if method in flows:
         return regression(method, flows[method], 4000, 20, 256, Optimizer(7e-4, warmup=1000), **common)
-    shared: dict[str, Any] = {"proposal": proposal, "cells": 16, "sampler": EnergySampler(flow_steps=16)}
+    shared: dict[str, Any] = {"proposal": proposal, "cells": 10, "sampler": EnergySampler(flow_steps=16)}
     settings = {
         "ibc": IBC(energy, **shared),
         "r-nce": RNCE(energy, **shared, score_weight=0.1),
@@ -178,10 +178,10 @@ def _robot(
     return ranking(
         method,
         settings,
-        rounds=12_000,
-        proposal=Phase("proposal", "match", Optimizer(1e-3, warmup=500), 2, 256),
+        rounds=8_000,
+        proposal=Phase("proposal", "match", Optimizer(1e-3, warmup=500), 3, 256),
         energy=Phase("energy", "rank", Optimizer(3e-4, warmup=500), 1, batch),
-        warm_rounds=0 if method == "ibc" else 3_000,
+        warm_rounds=0 if method == "ibc" else 2_500,
         **common,
     )
 
