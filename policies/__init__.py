@@ -3,6 +3,7 @@
 from rnce.policies.checkpoint import Checkpoint, CheckpointError
 from rnce.policies.methods import METHODS
 from rnce.policies.policy import Plan, Policy, compose, load_policy, pretrained_policies
+from rnce.policies.realtime import RealTimePolicy
 from rnce.policies.task import Task, infer_task
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "CheckpointError",
     "Plan",
     "Policy",
+    "RealTimePolicy",
     "Task",
     "compose",
     "infer_task",

@@ -6,7 +6,6 @@ draws `samples` chunks, ranks them by log-likelihood and keeps the best, in one 
 
 import dataclasses
 import difflib
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,9 +18,10 @@ from jaxtyping import Array, Float
 from rnce.policies.checkpoint import Checkpoint, context_shapes, load_checkpoint, save_checkpoint
 from rnce.policies.methods import EnergySampler, encode
 from rnce.policies.networks.functional import Params, count_params
+from rnce.policies.observations import Observation, one_step, window
+from rnce.policies.rows import Rows, row_seeds
 from rnce.policies.task import Normalizer, Task, normalize, to_actions, to_event
 
-Observation = Any  # an array, a number, or a dict of arrays; with or without a leading batch axis
 # A differentiable cost or energy: term(window, actions (n_pred, action_dim)) -> scalar, added to the energy.
 ComposeTerm = Callable[[Mapping[str, Array], Float[Array, "n_pred action_dim"]], Float[Array, ""]]
 
@@ -37,10 +37,11 @@ class Plan(NamedTuple):
 class Policy:
     """A trained policy. See `act` for the control loop, `plan` for what was ranked, `sample` and `score` below it."""
 
-    def __init__(self, checkpoint: Checkpoint, terms: Sequence[tuple[ComposeTerm, float]] = ()):
+    def __init__(self, checkpoint: Checkpoint, terms: Sequence[tuple[ComposeTerm, float]] = (), lead: int = 0):
         self.checkpoint = checkpoint
         self.terms = tuple(terms)
         self.task: Task = checkpoint.task
+        self.lead = check_lead(self.task, lead)
         self.samples: int = checkpoint.samples
         self._method = checkpoint.method.create(context_shapes(self.task), self.task.event_shape)
         if self.terms and self._method.energy is None:
@@ -50,7 +51,7 @@ class Policy:
         self._plan_batch = jax.jit(jax.vmap(self._plan_one, (None, None, 0, 0, 0)))
         self._sample_one = jax.jit(self._draw, static_argnums=4)
         self._score_one = jax.jit(self._rank)
-        self._rows: _Rows | None = None
+        self._rows: Rows | None = None
         self._seeds: np.ndarray | int | None = None
 
     # What it is
@@ -75,7 +76,14 @@ class Policy:
         """Actions played from each plan."""
         return self.task.execute
 
-    def with_options(self, *, samples: int | None = None, sampler: Any = None, execute: int | None = None) -> "Policy":
+    def with_options(
+        self,
+        *,
+        samples: int | None = None,
+        sampler: Any = None,
+        execute: int | None = None,
+        lead: int | None = None,
+    ) -> "Policy":
         """A copy that plans differently.
 
         Args:
@@ -83,6 +91,8 @@ class Policy:
             sampler: the settings of the sampler; or, for energy methods, "proposal", "two-stage" or "three-stage";
                 or a dict of settings to change.
             execute: actions played from each plan.
+            lead: plan the next chunk from what is seen this many steps before it is needed, as a robot does that moves
+                on while it plans. `RealTimePolicy` really plans meanwhile; this shows what it does to the result.
         """
         checkpoint = self.checkpoint
         if samples is not None:
@@ -96,7 +106,7 @@ class Policy:
             )
         if execute is not None:
             checkpoint = dataclasses.replace(checkpoint, task=dataclasses.replace(checkpoint.task, execute=execute))
-        return Policy(checkpoint, self.terms)
+        return Policy(checkpoint, self.terms, self.lead if lead is None else lead)
 
     def save(self, folder: str | Path) -> None:
         """Write the checkpoint folder that `load_policy` reads."""
@@ -120,13 +130,10 @@ class Policy:
             self._rows, self._seeds = None, np.asarray(seed) if isinstance(seed, Sequence | np.ndarray) else seed
             return
         mask = np.asarray(mask, bool)
-        rows = self._rows
-        if mask.shape != (rows.size,):
-            raise ValueError(f"mask has shape {mask.shape}; the batch has {rows.size} rows, so use ({rows.size},).")
-        rows.seeds[mask] = _row_seeds(seed, rows.size)[mask]
-        rows.plans[mask] = 0
-        rows.played[mask] = self.task.execute
-        rows.fresh[mask] = True
+        size = self._rows.size
+        if mask.shape != (size,):
+            raise ValueError(f"mask has shape {mask.shape}; the batch has {size} rows, so use ({size},).")
+        self._rows.restart(mask, row_seeds(seed, size))
 
     def act(self, obs: Observation) -> np.ndarray:
         """The next action, in the environment's units and inside its action space.
@@ -134,42 +141,58 @@ class Policy:
         Takes one observation, or a batch with a leading axis. Plans when a row has played its chunk. A bad observation
         raises and changes nothing.
         """
-        steps, batched = self._observation(obs)
+        steps, batched = one_step(self.task, obs)
         rows = self._rows_for(steps)
-        history = rows.pushed(steps)
-        if np.any(rows.played >= self.task.execute):
-            plan = self._plan(history, rows)
-            due = rows.played >= self.task.execute
-            rows.chunk[due] = plan.actions[due]
-            rows.played[due] = 0
-            rows.plans[due] += 1
-        rows.history, rows.fresh = history, np.zeros(rows.size, bool)
-        action = rows.chunk[np.arange(rows.size), rows.played]
-        rows.played += 1
-        return action if batched else action[0]
+        history, due = rows.pushed(steps), rows.due(self.lead)
+        if np.any(due):
+            plan = self.plan_windows(history, rows.seeds, rows.plans)
+            rows.begin(due)
+            rows.arrive(due, plan.actions)
+        rows.remember(history)
+        actions = rows.next_actions()
+        return actions if batched else actions[0]
 
     def plan(self, obs: Observation) -> Plan:
         """Plan from the history and this observation without acting: what `act` would choose from, and how."""
-        steps, batched = self._observation(obs)
+        steps, batched = one_step(self.task, obs)
         rows = self._rows_for(steps)
-        plan = self._plan(rows.pushed(steps), rows)
+        plan = self.plan_windows(rows.pushed(steps), rows.seeds, rows.plans)
         return plan if batched else Plan(*(value[0] for value in plan))
+
+    def replan(self, obs: Observation) -> Plan:
+        """Plan for a caller that plays the chunk itself: the observation joins the history, the next plan is new."""
+        plan, (steps, _) = self.plan(obs), one_step(self.task, obs)
+        rows = self._rows_for(steps)
+        rows.remember(rows.pushed(steps))
+        rows.begin(everyone := np.ones(rows.size, bool))
+        rows.drop(everyone)
+        return plan
+
+    def plan_windows(self, windows: Mapping[str, np.ndarray], seeds: np.ndarray, plans: np.ndarray) -> Plan:
+        """The compiled call below all of these, which remembers nothing.
+
+        Args:
+            windows: for each key (rows, n_ctx, ...), the observations to plan from.
+            seeds: of each row's random stream.
+            plans: the position in it, which is how many plans the row has made before.
+        """
+        return Plan(*map(np.asarray, self._plan_batch(self._params, self._normalizer, dict(windows), seeds, plans)))
 
     def warmup(self, batch: int | None = None) -> None:
         """Compile the plan before the first deadline; `batch` is the number of rows, None for one observation."""
-        window = {
+        blank = {
             key: np.zeros((batch or 1, self.task.n_ctx, *shape), np.float32)
             for key, shape in self.task.observation.items()
         }
         seeds = np.zeros(batch or 1, np.uint32)
-        jax.block_until_ready(self._plan_batch(self._params, self._normalizer, window, seeds, seeds))
+        jax.block_until_ready(self._plan_batch(self._params, self._normalizer, blank, seeds, seeds))
 
     # Below the control loop
 
     def sample(self, obs: Observation, n: int, seed: int) -> np.ndarray:
         """Draw n chunks, (n, n_pred, action_dim), for a window of n_ctx observations or one (then repeated)."""
         key = jax.random.key(seed)
-        return np.asarray(self._sample_one(self._params, self._normalizer, self._window(obs), key, n))
+        return np.asarray(self._sample_one(self._params, self._normalizer, window(self.task, obs), key, n))
 
     def score(self, obs: Observation, samples: np.ndarray) -> np.ndarray:
         """The (relative) log-likelihood of given chunks, (n,), up to a constant of the context for energies."""
@@ -178,7 +201,7 @@ class Policy:
             raise ValueError(
                 f"samples have shape {samples.shape}; use (n, {', '.join(map(str, self.task.event_shape))})."
             )
-        return np.asarray(self._score_one(self._params, self._normalizer, self._window(obs), samples))
+        return np.asarray(self._score_one(self._params, self._normalizer, window(self.task, obs), samples))
 
     # Compiled
 
@@ -208,10 +231,12 @@ class Policy:
     def _plan_one(
         self, params: Params, normalizer: Normalizer, window: Mapping[str, Array], seed: Array, count: Array
     ) -> Plan:
+        return self._plan_with(params, normalizer, window, jax.random.fold_in(jax.random.key(seed), count))
+
+    def _plan_with(self, params: Params, normalizer: Normalizer, window: Mapping[str, Array], key: Array) -> Plan:
         view = self.task.view(window)
         codes = encode(self._method, params, normalize(normalizer, view))
         term = self._term(normalizer, window)
-        key = jax.random.fold_in(jax.random.key(seed), count)
         events, scores = self._method.sample(params, codes, key, self.samples, term)
         if scores is None:
             scores = self._method.score(params, codes, events, term)
@@ -220,127 +245,21 @@ class Policy:
         actions = jax.vmap(lambda y: self.task.clip(to_actions(normalizer, view.frame, y)))(events)
         return Plan(actions[jnp.argmax(ranked)], actions, scores)
 
-    def _plan(self, history: Mapping[str, np.ndarray], rows: "_Rows") -> Plan:
-        plan = self._plan_batch(self._params, self._normalizer, dict(history), rows.seeds, rows.plans)
-        return Plan(*map(np.asarray, plan))
-
-    # Observations
-
-    def _rows_for(self, steps: Mapping[str, np.ndarray]) -> "_Rows":
+    def _rows_for(self, steps: Mapping[str, np.ndarray]) -> Rows:
         size = len(next(iter(steps.values())))
         if self._rows is None:
-            self._rows = _Rows.create(self.task, _row_seeds(self._seeds, size))
+            self._rows = Rows.create(self.task, row_seeds(self._seeds, size))
         if self._rows.size != size:
             raise ValueError(f"obs has {size} rows; this episode began with {self._rows.size}. Call reset() first.")
         return self._rows
 
-    def _named(self, obs: Observation) -> dict[str, np.ndarray]:
-        task = self.task
-        if isinstance(obs, Mapping):
-            missing = [key for key in task.observation if key not in obs]
-            if missing:
-                raise ValueError(f"obs lacks the key {missing[0]!r}; it has {', '.join(map(str, obs)) or 'none'}.")
-            return {key: _numbers(key, obs[key]) for key in task.observation}
-        if task.bare_key is None:
-            raise ValueError(f"obs is a {type(obs).__name__}; use a dict with the keys {', '.join(task.observation)}.")
-        return {task.bare_key: _numbers(task.bare_key, obs)}
 
-    def _observation(self, obs: Observation) -> tuple[dict[str, np.ndarray], bool]:
-        """Checked, named, with a batch axis; and whether it came with one."""
-        named = self._named(obs)
-        batched, sizes = None, {}
-        for key, value in named.items():
-            shape = tuple(self.task.observation[key])
-            if value.shape != shape and value.shape[1:] != shape:
-                raise ValueError(
-                    f"obs[{key!r}] has shape {value.shape}; use {shape}, or (batch, {', '.join(map(str, shape))})."
-                )
-            rank = value.ndim > len(shape)
-            if batched is not None and rank != batched:
-                raise ValueError(
-                    f"obs[{key!r}] has shape {value.shape}: some keys have a batch axis and some have not."
-                )
-            batched = rank
-            sizes[key] = len(value) if rank else 1
-            first = next(iter(sizes))
-            if sizes[key] != sizes[first]:
-                raise ValueError(f"obs[{key!r}] has {sizes[key]} rows; obs[{first!r}] has {sizes[first]}.")
-            if not sizes[key]:
-                raise ValueError(f"obs[{key!r}] has 0 rows; use at least 1.")
-            if not np.all(np.isfinite(value)):
-                raise ValueError(f"obs[{key!r}] has a value that is not finite; the history is unchanged.")
-        steps = named if batched else {key: value[None] for key, value in named.items()}
-        return steps, bool(batched)
-
-    def _window(self, obs: Observation) -> dict[str, np.ndarray]:
-        """A window for `sample` and `score`: n_ctx observations, or one repeated as at an episode's start."""
-        window = {}
-        for key, value in self._named(obs).items():
-            shape, n_ctx = tuple(self.task.observation[key]), self.task.n_ctx
-            if value.shape == shape:
-                value = np.broadcast_to(value, (n_ctx, *shape))
-            elif value.shape != (n_ctx, *shape):
-                raise ValueError(f"obs[{key!r}] has shape {value.shape}; use {shape} or {(n_ctx, *shape)}.")
-            if not np.all(np.isfinite(value)):
-                raise ValueError(f"obs[{key!r}] has a value that is not finite.")
-            window[key] = value
-        return window
-
-
-@dataclasses.dataclass
-class _Rows:
-    """The state of a batch of robots."""
-
-    history: dict[str, np.ndarray]  # (rows, n_ctx, ...)
-    fresh: np.ndarray  # no observation yet
-    chunk: np.ndarray
-    played: np.ndarray
-    plans: np.ndarray
-    seeds: np.ndarray
-
-    @classmethod
-    def create(cls, task: Task, seeds: np.ndarray) -> "_Rows":
-        size = len(seeds)
-        return cls(
-            history={key: np.zeros((size, task.n_ctx, *shape), np.float32) for key, shape in task.observation.items()},
-            fresh=np.ones(size, bool),
-            chunk=np.zeros((size, *task.event_shape), np.float32),
-            played=np.full(size, task.execute),
-            plans=np.zeros(size, np.uint32),
-            seeds=seeds,
-        )
-
-    @property
-    def size(self) -> int:
-        return len(self.seeds)
-
-    def pushed(self, steps: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The history with these observations appended; a new episode's is filled with its first."""
-        history = {}
-        for key, past in self.history.items():
-            moved = np.concatenate([past[:, 1:], steps[key][:, None]], axis=1)
-            moved[self.fresh] = steps[key][self.fresh][:, None]
-            history[key] = moved
-        return history
-
-
-def _numbers(key: str, value: Any) -> np.ndarray:
-    try:
-        return np.asarray(value, np.float32)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"obs[{key!r}] is not an array of numbers: {error}.") from error
-
-
-def _row_seeds(seed: Any, size: int) -> np.ndarray:
-    """One 32-bit seed per row."""
-    if seed is None:
-        seed = secrets.randbits(32)
-    seeds = np.asarray(seed)
-    if seeds.ndim == 1 and len(seeds) != size:
-        raise ValueError(f"seed has {len(seeds)} numbers; the batch has {size} rows.")
-    if seeds.ndim == 0:  # row 0 of a batch is the single robot of that seed
-        return ((int(seeds) + 0x9E3779B1 * np.arange(size, dtype=np.uint64)) % 2**32).astype(np.uint32)
-    return (seeds.astype(np.uint64) % 2**32).astype(np.uint32)
+def check_lead(task: Task, lead: int) -> int:
+    """The same number, where plans of this task reach that far."""
+    most = min(task.execute, task.n_pred - task.execute)
+    if not 0 <= lead <= most:
+        raise ValueError(f"lead={lead}: use 0 to {most}; of {task.n_pred} planned actions {task.execute} are played.")
+    return lead
 
 
 def _sampler(present: Any, wanted: Any) -> Any:
@@ -371,7 +290,7 @@ def compose(policy: Policy, term: ComposeTerm, weight: float) -> Policy:
     `term(window, actions)` sees the window of observations (n_ctx first) and one chunk in the environment's units, is
     differentiable, and may be a second energy or minus a cost. It acts in sampling (every ∇E) and in ranking.
     """
-    return Policy(policy.checkpoint, (*policy.terms, (term, weight)))
+    return Policy(policy.checkpoint, (*policy.terms, (term, weight)), policy.lead)
 
 
 PRETRAINED = Path(__file__).parent / "pretrained"

@@ -3,9 +3,8 @@
 Nothing heavy is imported here: JAX arrives with the first policy.
 """
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
-
-from rnce.envs import register_environments
 
 if TYPE_CHECKING:
     from rnce.policies import Policy
@@ -13,7 +12,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["__version__", "load_policy"]
 
-register_environments()
+if find_spec("gymnasium"):  # a robot that only asks a server for actions (rnce.client) needs no environments
+    from rnce.envs import register_environments
+
+    register_environments()
 
 
 def load_policy(name_or_path: str) -> "Policy":

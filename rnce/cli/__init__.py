@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "demo": "rnce.cli.demo_command:demo",
     "play": "rnce.cli.play_command:play",
     "train": "rnce.cli.train_command:train",
+    "serve": "rnce.cli.serve_command:serve",
     "data info": "rnce.cli.data_command:data_info",
     "data convert": "rnce.cli.data_command:data_convert",
     "data pusht": "rnce.cli.data_command:data_pusht",
