@@ -1,6 +1,6 @@
 """Requests of many robots, planned in one compiled call.
 
-Batches have fixed sizes (powers of two), compiled before the first request; empty rows repeat the last. While one batch
+Batches have fixed sizes (powers of four), compiled before the first request; empty rows repeat the last. While one batch
 is computed the next one gathers. When a batch has been answered its robots come back almost together, so the next one
 waits for about as many, a few milliseconds at most; a robot that is alone never waits.
 """
@@ -24,7 +24,7 @@ class Batcher:
     def __init__(self, policy: Policy, max_batch: int) -> None:
         if max_batch < 1:
             raise ValueError(f"max_batch={max_batch}: use at least 1.")
-        self.sizes = [2**i for i in range((max_batch - 1).bit_length() + 1)]
+        self.sizes = [size for size in (1, 4, 16, 64, 256) if size < max_batch] + [max_batch]
         self._policy = policy
         self._waiting: deque[tuple[PlanRequest, float, asyncio.Future[tuple[Planned, int]]]] = deque()
         self._arrived = asyncio.Event()

@@ -99,6 +99,7 @@ class Server:
         self._socket = _bound(host, port)
         self.host, self.port = self._socket.getsockname()[:2]
         self._thread: threading.Thread | None = None
+        self._end: Callable[[], object] = lambda: None
 
     @property
     def url(self) -> str:
@@ -123,8 +124,9 @@ class Server:
 
         def work() -> None:
             async def main() -> None:
-                self._stop, self._loop = asyncio.Event(), asyncio.get_running_loop()
-                await self._serve(self._stop, ready.set)
+                stop, loop = asyncio.Event(), asyncio.get_running_loop()
+                self._end = lambda: loop.call_soon_threadsafe(stop.set)
+                await self._serve(stop, ready.set)
 
             try:
                 asyncio.run(main())
@@ -142,7 +144,7 @@ class Server:
 
     def __exit__(self, *exception: Any) -> None:
         if self._thread is not None:
-            self._loop.call_soon_threadsafe(self._stop.set)
+            self._end()
             self._thread.join()
 
     async def _serve(self, stop: asyncio.Event, on_ready: Callable[[], None]) -> None:

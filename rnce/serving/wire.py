@@ -22,7 +22,7 @@ class WireError(ValueError):
 
 def pack(message: Any) -> bytes:
     """Encode a message; arrays and NumPy numbers may be anywhere in it."""
-    return msgpack.packb(message, default=_encode)
+    return msgpack.Packer(default=_encode).pack(message)
 
 
 def unpack(frame: bytes) -> Any:
