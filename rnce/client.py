@@ -8,6 +8,7 @@ with RemotePolicy("127.0.0.1", 8000) as policy:
 """
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ class RemotePolicy:
         self._token, self._timeout = token, timeout
         self._beginning: dict[str, Any] = {"reset": True}
         self._socket: ClientConnection | None = None
+        self._open = ExitStack()
         self._connect()
 
     @property
@@ -62,9 +64,8 @@ class RemotePolicy:
 
     def close(self) -> None:
         """End the connection."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
+        self._socket = None
+        self._open.close()
 
     def __enter__(self) -> "RemotePolicy":
         return self
@@ -85,8 +86,14 @@ class RemotePolicy:
     def _connect(self) -> None:
         headers = None if self._token is None else {"Authorization": f"Api-Key {self._token}"}
         try:
-            self._socket = connect(
-                self._address, compression=None, max_size=None, additional_headers=headers, open_timeout=self._timeout
+            self._socket = self._open.enter_context(
+                connect(
+                    self._address,
+                    compression=None,
+                    max_size=None,
+                    additional_headers=headers,
+                    open_timeout=self._timeout,
+                )
             )
             self.metadata: dict[str, Any] = unpack(self._receive(self._socket))
         except (OSError, InvalidHandshake, WebSocketException) as error:

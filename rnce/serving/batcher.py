@@ -1,8 +1,8 @@
 """Requests of many robots, planned in one compiled call.
 
-Batches have fixed sizes (powers of four), compiled before the first request; empty rows repeat the last. While one batch
-is computed the next one gathers. When a batch has been answered its robots come back almost together, so the next one
-waits for about as many, a few milliseconds at most; a robot that is alone never waits.
+Batches have fixed sizes (powers of four), compiled before the first request; empty rows repeat the last. While one
+batch is computed the next one gathers. When a batch has been answered its robots come back almost together, so the next
+one waits for about as many, a few milliseconds at most; a robot that is alone never waits.
 """
 
 import asyncio

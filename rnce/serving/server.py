@@ -170,7 +170,11 @@ class Server:
                 await stop.wait()
             planning.cancel()
         finally:
-            self._socket.close()
+            self.close()
+
+    def close(self) -> None:
+        """Give up the port, if it never served; otherwise that is done."""
+        self._socket.close()
 
     # Connections
 
@@ -235,15 +239,17 @@ def _authorized(request: Request, token: str) -> bool:
 
 def _bound(host: str, port: int) -> socket.socket:
     """A socket that has the port and does not listen yet: until the server is warm, connections are refused."""
+    if not 0 <= port < 2**16:  # (taken modulo 65536 otherwise)
+        raise ValueError(f"port={port}: use 0 to 65535.")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         made = socket.socket(family, kind, protocol)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise OSError(f"cannot listen on {host}:{port}: {error}") from error
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         made.close()
         raise OSError(f"cannot listen on {host}:{port}: {error}") from error
     return made
