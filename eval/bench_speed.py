@@ -165,9 +165,10 @@ def log_prob_comparison(task: Task, recipe: Recipe, samples: int = 48) -> dict[s
 
     def two_scales(start: jax.Array) -> jax.Array:
         times = Interpolant().create().grid(sampler.steps)
-        path = flows.integrate(flow, start, times)
+        moments = flows.moments(flow, times)
+        path = flows.integrate(flow, start, moments)
         at = flows.coarse_indices(sampler.steps, sampler.divergences)
-        divergences = flows.divergences_along(flow, path[at], times[at])
+        divergences = flows.divergences_along(flow, path[at], flows.select(moments, at))
         return flows.prior_log_prob(flow, start) - flows.cumulative_integral(divergences, times[at])[-1]
 
     def augmented(start: jax.Array, steps: int) -> jax.Array:
@@ -175,8 +176,8 @@ def log_prob_comparison(task: Task, recipe: Recipe, samples: int = 48) -> dict[s
 
         def step(carry, span):
             (y, psi), (t0, t1) = carry, span
-            k0, d0 = flow.velocity_and_divergence(t0, y)
-            k1, d1 = flow.velocity_and_divergence(t1, y + (t1 - t0) * k0)
+            k0, d0 = flow.velocity_and_divergence(flow.prepare(t0), y)
+            k1, d1 = flow.velocity_and_divergence(flow.prepare(t1), y + (t1 - t0) * k0)
             return (y + 0.5 * (t1 - t0) * (k0 + k1), psi - 0.5 * (t1 - t0) * (d0 + d1)), None
 
         (_, psi), _ = jax.lax.scan(step, (start, flows.prior_log_prob(flow, start)), (times[:-1], times[1:]))

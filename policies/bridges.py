@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from rnce.policies.networks.functional import Code, Network, Params
+from rnce.policies.networks.functional import Code, Network, Params, Prepared
 
 Time = Float[Array, ""]
 
@@ -144,18 +144,24 @@ class EDM:
         return jnp.linspace(ends[0], ends[1], steps + 1) ** self.rho
 
 
+def prepare(network: Network, bridge: Bridge, params: Params, code: Code, t: Time) -> tuple[Coefficients, Prepared]:
+    """What the flow needs of a time."""
+    coefficients = bridge.coefficients(t)
+    return coefficients, network.prepare(params, code, coefficients.feature)
+
+
 def velocity(
-    network: Network, bridge: Bridge, params: Params, code: Code, y: Float[Array, " dim"], t: Time
+    network: Network, params: Params, prepared: tuple[Coefficients, Prepared], y: Float[Array, " dim"]
 ) -> Float[Array, " dim"]:
     """The flow dy/dt of one event."""
-    keep, gain, scale, feature = bridge.coefficients(t)
-    return keep * y + gain * network.apply(params, code, scale * y, feature)
+    (keep, gain, scale, _), condition = prepared
+    return keep * y + gain * network.run(params, condition, scale * y)
 
 
 def velocity_and_divergence(
-    network: Network, bridge: Bridge, params: Params, code: Code, y: Float[Array, " dim"], t: Time
+    network: Network, params: Params, prepared: tuple[Coefficients, Prepared], y: Float[Array, " dim"]
 ) -> tuple[Float[Array, " dim"], Time]:
     """The flow and its exact divergence, by the chain rule through the bridge's scaling."""
-    keep, gain, scale, feature = bridge.coefficients(t)
-    value, divergence = network.apply_with_divergence(params, code, scale * y, feature)
+    (keep, gain, scale, _), condition = prepared
+    value, divergence = network.run_with_divergence(params, condition, scale * y)
     return keep * y + gain * value, keep * y.shape[0] + gain * scale * divergence

@@ -69,7 +69,7 @@ def with_warm_start(recipe: Recipe, warm_start: WarmStart) -> Recipe:
         return recipe
     last = stages[-1]
     proposals = tuple(phase for phase in last.phases if phase.trains != "energy")
-    warm = Stage("warm", max(1, last.rounds // 4), (*proposals, WARM_PHASE))
+    warm = Stage("warm", last.rounds, (*proposals, WARM_PHASE))
     method = dataclasses.replace(recipe.method, score_weight=0.1)
     return dataclasses.replace(recipe, method=method, stages=(*stages[:-1], warm, last))
 
@@ -97,7 +97,7 @@ def with_proposal(recipe: Recipe, training: ProposalTraining) -> Recipe:
     raise ValueError(f"proposal={training!r}: use 'joint', 'pretrained' or 'adversarial'.")
 
 
-WARM_PHASE = Phase("energy", "score", Optimizer(1e-3, warmup=500, final_fraction=0.1), 2, 256)
+WARM_PHASE = Phase("energy", "score", Optimizer(1e-3, warmup=500, final_fraction=0.1), 3, 256)
 
 
 def regression(
@@ -121,8 +121,10 @@ def ranking(
     """Proposal and energy together; before that, on demand, a warm start of the energy."""
     stages = []
     proposals = () if proposal is None else (proposal,)
-    if warm_rounds:
-        stages.append(Stage("warm", warm_rounds, (*proposals, WARM_PHASE)))
+    if warm_rounds and proposal is not None:
+        # The proposal's learning rate falls once, over both stages: constant here, a cosine from there on.
+        steady = dataclasses.replace(proposal, optimizer=dataclasses.replace(proposal.optimizer, final_fraction=1.0))
+        stages.append(Stage("warm", warm_rounds, (steady, WARM_PHASE)))
     stages.append(Stage("rank", rounds, (*proposals, energy)))
     return Recipe(method, settings, tuple(stages), **more)
 
@@ -169,19 +171,21 @@ def _robot(
     }
     if method in flows:
         return regression(method, flows[method], 4000, 20, 256, Optimizer(7e-4, warmup=1000), **common)
-    shared: dict[str, Any] = {"proposal": proposal, "cells": 10, "sampler": EnergySampler(flow_steps=16)}
+    shared: dict[str, Any] = {"proposal": proposal, "cells": 16, "sampler": EnergySampler(flow_steps=16)}
     settings = {
         "ibc": IBC(energy, **shared),
         "r-nce": RNCE(energy, **shared, score_weight=0.1),
         "i-r-nce": IRNCE(energy, **shared, score_weight=0.1),
     }[method]
+    warm = method != "ibc"
     return ranking(
         method,
         settings,
-        rounds=8_000,
-        proposal=Phase("proposal", "match", Optimizer(1e-3, warmup=500), 3, 256),
-        energy=Phase("energy", "rank", Optimizer(3e-4, warmup=500), 1, batch),
-        warm_rounds=0 if method == "ibc" else 2_500,
+        rounds=5_000 if warm else 7_000,
+        proposal=Phase("proposal", "match", Optimizer(7e-4, warmup=500), 3, 256),
+        # Low: ranking refines an energy that score matching has shaped, and its batches are small.
+        energy=Phase("energy", "rank", Optimizer(1.5e-4 if warm else 5e-4, warmup=300), 1, batch),
+        warm_rounds=5_000 if warm else 0,
         **common,
     )
 

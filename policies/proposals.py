@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from rnce.policies.bridges import Bridge, perturb, velocity, velocity_and_divergence
+from rnce.policies.bridges import Bridge, perturb, prepare, velocity, velocity_and_divergence
 from rnce.policies.networks.functional import Code, Network, Params
 from rnce.policies.samplers import flow as flows
 
@@ -60,11 +60,12 @@ def uniform_proposal(negatives: int, half_width: float) -> Proposal:
 def make_flow(network: Network, bridge: Bridge, params: Params, code: Code) -> flows.Flow:
     """The flow of a field network for points that share a context."""
     return flows.Flow(
-        velocity=lambda t, y: jax.vmap(lambda point: velocity(network, bridge, params, code, point, t))(y),
-        velocity_and_divergence=lambda t, y: jax.vmap(
-            lambda point: velocity_and_divergence(network, bridge, params, code, point, t)
+        velocity=lambda at, y: jax.vmap(lambda point: velocity(network, params, at, point))(y),
+        velocity_and_divergence=lambda at, y: jax.vmap(
+            lambda point: velocity_and_divergence(network, params, at, point)
         )(y),
         prior_std=bridge.prior_std,
+        prepare=lambda t: prepare(network, bridge, params, code, t),
     )
 
 
@@ -113,16 +114,18 @@ def flow_proposal(
         negative_key, noise_key = jax.random.split(jax.random.fold_in(key, 1))
 
         start = bridge.prior_std * jax.random.normal(negative_key, (negatives, y.shape[0]))
-        path = flows.integrate(flow, start, grid.times)[grid.coarse]
-        log_q = flows.prior_log_prob(flow, start) - _integral(flow, path, grid)
+        moments = flows.moments(flow, grid.times)  # shared by the negatives, the positives and their divergences
+        coarse = flows.select(moments, grid.coarse)
+        path = flows.integrate(flow, start, moments)[grid.coarse]
+        log_q = flows.prior_log_prob(flow, start) - _integral(flow, path, coarse)
 
         noise = jax.random.normal(noise_key, (times, y.shape[0]))
         positive = jax.vmap(lambda t, z: perturb(bridge, t, z, y))(t, noise)
         steps = len(grid.times) - 1
-        back = flows.integrate(flow, positive, grid.times[::-1], enter=steps - grid.coarse[at])[::-1]
-        positive_log_q = (
-            flows.prior_log_prob(flow, back[0]) - _integral(flow, back[grid.coarse], grid)[at, jnp.arange(times)]
-        )
+        backwards = flows.select(moments, slice(None, None, -1))
+        back = flows.integrate(flow, positive, backwards, enter=steps - grid.coarse[at])[::-1]
+        integral = _integral(flow, back[grid.coarse], coarse)
+        positive_log_q = flows.prior_log_prob(flow, back[0]) - integral[at, jnp.arange(times)]
         return Candidates(
             jnp.concatenate([positive[:, None], path[at]], axis=1),
             t,
@@ -137,7 +140,8 @@ def flow_proposal(
     def flow_velocity(
         params: Params, code: Code, t: Float[Array, ""], y: Float[Array, "n dim"]
     ) -> Float[Array, "n dim"]:
-        return make_flow(network, bridge, params, code).velocity(t, y)
+        flow = make_flow(network, bridge, params, code)
+        return flow.velocity(flow.prepare(t), y)
 
     return Proposal(candidates, sample, flow_velocity)
 
@@ -149,6 +153,5 @@ def _random_coarse_indices(key: PRNGKeyArray, cells: int, times: int, final_time
     return jnp.concatenate([1 + drawn.astype(int), jnp.full(final_times, cells + 1)])
 
 
-def _integral(flow: flows.Flow, path: Float[Array, "coarse n dim"], grid: TimeGrid) -> Float[Array, "coarse n"]:
-    times = grid.times[grid.coarse]
-    return flows.cumulative_integral(flows.divergences_along(flow, path, times), times)
+def _integral(flow: flows.Flow, path: Float[Array, "coarse n dim"], coarse: flows.Moments) -> Float[Array, "coarse n"]:
+    return flows.cumulative_integral(flows.divergences_along(flow, path, coarse), coarse.times)

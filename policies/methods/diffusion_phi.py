@@ -9,9 +9,9 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from rnce.policies.bridges import EDM
 from rnce.policies.methods.flows import FIELD, FlowSampler, flow_method
 from rnce.policies.methods.method import Codes, Events, Method, Scores, Term, refuse_term
-from rnce.policies.networks import Network, NetworkConfig, ResidualMLP, exact_divergence
+from rnce.policies.networks import NetworkConfig, ResidualMLP
 from rnce.policies.networks.config import Shapes
-from rnce.policies.networks.functional import Code, Params
+from rnce.policies.networks.functional import Network, Params, Prepared, exact_divergence
 from rnce.policies.proposals import make_flow
 from rnce.policies.samplers import flow as flows
 
@@ -55,12 +55,12 @@ class DiffusionPhi:
 def gradient_network(scalar: Network) -> Network:
     """The field y ↦ ∇_y φ(x, y, t) of a scalar network."""
 
-    def apply(params: Params, code: Code, y: Float[Array, " dim"], t: Float[Array, ""]) -> Float[Array, " dim"]:
-        return jax.grad(lambda point: scalar.apply(params, code, point, t))(y)
+    def run(params: Params, prepared: Prepared, y: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        return jax.grad(lambda point: scalar.run(params, prepared, point))(y)
 
-    def apply_with_divergence(
-        params: Params, code: Code, y: Float[Array, " dim"], t: Float[Array, ""]
+    def run_with_divergence(
+        params: Params, prepared: Prepared, y: Float[Array, " dim"]
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
-        return exact_divergence(lambda point: apply(params, code, point, t), y)
+        return exact_divergence(lambda point: run(params, prepared, point), y)
 
-    return Network(scalar.init, scalar.encode, apply, apply_with_divergence)
+    return Network(scalar.init, scalar.encode, scalar.prepare, run, run_with_divergence)

@@ -55,11 +55,13 @@ class ConcatSquashModule(nnx.Module):
         """The context's share of the first layer."""
         return self.context_in(flatten(context))
 
-    def __call__(
-        self, code: Float[Array, " width"], y: Float[Array, " dim"], t: Float[Array, ""]
-    ) -> Float[Array, "..."]:
+    def prepare(self, code: Float[Array, " width"], t: Float[Array, ""]) -> tuple[Array, Array]:
+        """The features of the context and of the time."""
+        return code, self.time(t)
+
+    def __call__(self, prepared: tuple[Array, Array], y: Float[Array, " dim"]) -> Float[Array, "..."]:
         """The field or the energy of one event."""
-        time, (first, *others) = self.time(t), self.layers.values()
+        (code, time), (first, *others) = prepared, self.layers.values()
         h = first(y, time, code)
         for layer in others:
             h = layer(nnx.swish(h), time)

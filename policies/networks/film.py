@@ -54,11 +54,12 @@ class CMHFModule(nnx.Module):
         tokens = self.tokenizer(context).values()
         return self.context_lift(nnx.swish(jnp.concatenate([jnp.zeros((0, self.context_width)), *tokens])))
 
-    def __call__(
-        self, code: Float[Array, "n width"], y: Float[Array, " dim"], t: Float[Array, ""]
-    ) -> Float[Array, "..."]:
+    def prepare(self, code: Float[Array, "n width"], t: Float[Array, ""]) -> Float[Array, "n+1 width"]:
+        """The tokens, with the time's in front."""
+        return jnp.concatenate([self.time_lift(self.time(t))[None], code])
+
+    def __call__(self, context: Float[Array, "tokens width"], y: Float[Array, " dim"]) -> Float[Array, "..."]:
         """The field or the energy of one event."""
-        context = jnp.concatenate([self.time_lift(self.time(t))[None], code])
         event = self.event_lift(y.reshape(self.event_shape)) + positions(0, self.event_shape[0], self.width)
         for block in self.blocks.values():
             context, event = block(context, event)

@@ -1,9 +1,9 @@
 """From a Flax NNX module to plain functions of plain nested dicts.
 
 NNX is only how networks are written down. Everywhere else a network is a `Network`: parameters are nested dicts of
-arrays, and `encode` and `apply` are pure functions of one context and one event. Batches are made with `jax.vmap`,
-which leaves whatever does not depend on the mapped argument alone: mapping `apply` over candidates with the code and
-the time held fixed computes the parts that depend only on (x, t) once.
+arrays, and its functions are pure functions of one context and one event, in three parts by what they depend on: `encode`
+on x, `prepare` on (x, t), `run` on all of (x, t, y). Batches are made with `jax.vmap`; what does not depend on the mapped
+argument is computed once, and a flow prepares its times once for all passes over them.
 """
 
 from collections.abc import Callable
@@ -17,31 +17,49 @@ from jaxtyping import Array, Float, PRNGKeyArray
 Params = dict[str, Any]
 Context = dict[str, Array]  # named, unbatched features of one context x
 Code = Any  # what `encode` makes of a context: a pytree of arrays
+Prepared = Any  # what `prepare` makes of a code and a time: a pytree of arrays
 
 
 class Network(NamedTuple):
-    """A network as pure functions. `apply` returns an event-sized field or, for an energy, a scalar."""
+    """A network as pure functions. `run` returns an event-sized field or, for an energy, a scalar."""
 
     init: Callable[[PRNGKeyArray], Params]
     encode: Callable[[Params, Context], Code]
-    apply: Callable[[Params, Code, Float[Array, " dim"], Float[Array, ""]], Float[Array, "..."]]
-    apply_with_divergence: Callable[
-        [Params, Code, Float[Array, " dim"], Float[Array, ""]], tuple[Float[Array, " dim"], Float[Array, ""]]
+    prepare: Callable[[Params, Code, Float[Array, ""]], Prepared]
+    run: Callable[[Params, Prepared, Float[Array, " dim"]], Float[Array, "..."]]
+    run_with_divergence: Callable[
+        [Params, Prepared, Float[Array, " dim"]], tuple[Float[Array, " dim"], Float[Array, ""]]
     ]
+
+    def apply(
+        self, params: Params, code: Code, y: Float[Array, " dim"], t: Float[Array, ""] | float
+    ) -> Float[Array, "..."]:
+        """The output for one event at one time."""
+        return self.run(params, self.prepare(params, code, jnp.asarray(t, y.dtype)), y)
+
+    def apply_with_divergence(
+        self, params: Params, code: Code, y: Float[Array, " dim"], t: Float[Array, ""] | float
+    ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+        """The field and its divergence for one event at one time."""
+        return self.run_with_divergence(params, self.prepare(params, code, jnp.asarray(t, y.dtype)), y)
 
 
 @runtime_checkable
 class ContextualModule(Protocol):
-    """What an NNX module must offer: `encode(context) -> code` and `module(code, y, t) -> output`.
+    """What an NNX module must offer: `encode(context)`, `prepare(code, t)` and `module(prepared, y)`.
 
-    A module that knows its divergence in closed form also has `with_divergence(code, y, t) -> (field, divergence)`.
+    A module that knows its divergence in closed form also has `with_divergence(prepared, y) -> (field, divergence)`.
     """
 
     def encode(self, context: Context) -> Code:
         """Everything that depends on the context alone, computed once per plan."""
         ...
 
-    def __call__(self, code: Code, y: Float[Array, " dim"], t: Float[Array, ""]) -> Float[Array, "..."]:
+    def prepare(self, code: Code, t: Float[Array, ""]) -> Prepared:
+        """Everything that depends on the context and the time alone, shared by all events."""
+        ...
+
+    def __call__(self, prepared: Prepared, y: Float[Array, " dim"]) -> Float[Array, "..."]:
         """The field or the energy of one event at one time."""
         ...
 
@@ -63,17 +81,20 @@ def functional(make: Callable[[nnx.Rngs], Any]) -> Network:
     def encode(params: Params, context: Context) -> Code:
         return module(params).encode(context)
 
-    def apply(params: Params, code: Code, y: Float[Array, " dim"], t: Float[Array, ""] | float) -> Float[Array, "..."]:
-        return module(params)(code, y, jnp.asarray(t, y.dtype))
+    def prepare(params: Params, code: Code, t: Float[Array, ""]) -> Prepared:
+        return module(params).prepare(code, t)
 
-    def apply_with_divergence(
-        params: Params, code: Code, y: Float[Array, " dim"], t: Float[Array, ""] | float
+    def run(params: Params, prepared: Prepared, y: Float[Array, " dim"]) -> Float[Array, "..."]:
+        return module(params)(prepared, y)
+
+    def run_with_divergence(
+        params: Params, prepared: Prepared, y: Float[Array, " dim"]
     ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         if has_divergence:
-            return module(params).with_divergence(code, y, jnp.asarray(t, y.dtype))
-        return exact_divergence(lambda y: apply(params, code, y, t), y)
+            return module(params).with_divergence(prepared, y)
+        return exact_divergence(lambda y: run(params, prepared, y), y)
 
-    return Network(init, encode, apply, apply_with_divergence)
+    return Network(init, encode, prepare, run, run_with_divergence)
 
 
 def exact_divergence(

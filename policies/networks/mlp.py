@@ -53,12 +53,14 @@ class Trunk(nnx.Module):
             self.steer = dense(condition, depth * self.per_block * hidden, rngs, scale=0.3)
         self.blocks = named("block", (ResidualBlock(width, hidden, depth, rngs) for _ in range(depth)))
 
-    def __call__(
-        self, inputs: Float[Array, " inputs"], condition: Float[Array, " condition"]
-    ) -> Float[Array, " width"]:
+    def prepare(self, condition: Float[Array, " condition"]) -> tuple[Array, Array]:
+        """What the condition adds to the input and to the blocks."""
+        return self.condition_in(condition), self.steer(condition) if self.per_block else jnp.zeros(0)
+
+    def __call__(self, inputs: Float[Array, " inputs"], prepared: tuple[Array, Array]) -> Float[Array, " width"]:
         """Features of one event."""
-        h = nnx.swish(self.event_in(inputs) + self.condition_in(condition))
-        steer = self.steer(condition) if self.per_block else jnp.zeros(0)
+        start, steer = prepared
+        h = nnx.swish(self.event_in(inputs) + start)
         for block, own in zip(self.blocks.values(), steer.reshape(len(self.blocks), self.per_block, self.hidden)):
             h = block(h, *(own[0], 1 + own[1]) if self.per_block == 2 else own)
         return h
@@ -74,16 +76,15 @@ class Conditioned(nnx.Module):
         self.trunk = Trunk(config, inputs, self.joint.size, rngs)
         self.head = Head(config.width, signature, config, rngs)
 
+    def prepare(self, code: Float[Array, " code"], t: Float[Array, ""]) -> tuple[Array, Array]:
+        """What steers the trunk."""
+        return self.trunk.prepare(self.joint(jnp.concatenate([code, self.time(t)])))
+
     def __call__(
-        self,
-        code: Float[Array, " code"],
-        inputs: Float[Array, " inputs"],
-        y: Float[Array, " dim"],
-        t: Float[Array, ""],
+        self, prepared: tuple[Array, Array], inputs: Float[Array, " inputs"], y: Float[Array, " dim"]
     ) -> Float[Array, "..."]:
         """The field or the energy of one event, of which the trunk sees `inputs`."""
-        condition = self.joint(jnp.concatenate([code, self.time(t)]))  # shared by all candidates
-        return self.head(self.trunk(inputs, condition), y)
+        return self.head(self.trunk(inputs, prepared), y)
 
 
 class ResidualMLPModule(nnx.Module):
@@ -96,8 +97,10 @@ class ResidualMLPModule(nnx.Module):
         """Features of the context."""
         return self.core.context(flatten(context))
 
-    def __call__(
-        self, code: Float[Array, " code"], y: Float[Array, " dim"], t: Float[Array, ""]
-    ) -> Float[Array, "..."]:
+    def prepare(self, code: Float[Array, " code"], t: Float[Array, ""]) -> tuple[Array, Array]:
+        """What steers the trunk."""
+        return self.core.prepare(code, t)
+
+    def __call__(self, prepared: tuple[Array, Array], y: Float[Array, " dim"]) -> Float[Array, "..."]:
         """The field or the energy of one event."""
-        return self.core(code, y, y, t)
+        return self.core(prepared, y, y)

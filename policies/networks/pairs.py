@@ -10,9 +10,8 @@ waypoints. The order of the obstacles does not matter.
 """
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float
@@ -25,8 +24,8 @@ from rnce.policies.networks.mlp import Conditioned, ResidualMLP
 PAIR_FEATURES = 7
 RANGES = (1.0, 4.0, 16.0)  # of attention to obstacles, in units of `near`
 SEGMENT_FEATURES = 4 * len(RANGES)
-Code = dict[str, Array]
-Pairs = Float[Array, "n n_pred"]  # obstacles first: sums over them then run along contiguous memory
+Code = dict[str, Any]
+Pairs = Float[Array, " pairs"]  # every obstacle with every segment in one axis, the segments of an obstacle in a row
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,22 +79,30 @@ class PairModule(nnx.Module):
         pooled = jnp.concatenate([flatten(others), jnp.mean(h, axis=0), jnp.max(h, axis=0)])
         return {
             "features": self.core.context(pooled),
-            "obstacles": context["obstacles"],
+            "obstacles": jnp.repeat(context["obstacles"].T, self.dim // 2, axis=1),
             "matrix": context.get("to_waypoints", jnp.eye(self.dim)),
             "offset": context.get("to_waypoints_offset", jnp.zeros(self.dim)),
         }
 
-    def __call__(self, code: Code, y: Float[Array, " dim"], t: Float[Array, ""]) -> Float[Array, "..."]:
+    def prepare(self, code: Code, t: Float[Array, ""]) -> Code:
+        """What steers the trunk, beside the scene."""
+        prepared = code | {"features": self.core.prepare(code["features"], t)}
+        return prepared | {"pair_time": self.pair_time(self.core.time(t))} if self.pair_width else prepared
+
+    def __call__(self, code: Code, y: Float[Array, " dim"]) -> Float[Array, "..."]:
         """The field or the energy of one event."""
-        waypoints = (code["matrix"] @ y + code["offset"]).reshape(-1, 2)
+        # A sum of products and not a matrix product: the matrix comes with each context, and batches of tiny matrix
+        # products are the slowest thing on a CPU.
+        waypoints = (jnp.sum(code["matrix"] * y, axis=1) + code["offset"]).reshape(-1, 2)
         pairs = look(waypoints, code["obstacles"])
-        parts = [y, jnp.ravel(segment_features(pairs, self.near))]
+        parts = [y, jnp.ravel(segment_features(pairs, self.near, self.dim // 2))]
         if self.pair_width:
-            h = nnx.swish(self.pair_in(pair_features(pairs, self.near)) + self.pair_time(self.core.time(t)))
+            h = nnx.swish(self.pair_in(pair_features(pairs, self.near)) + code["pair_time"])
             for layer in self.pair_layers.values():
                 h = nnx.swish(layer(h))
+            h = h.reshape(-1, self.dim // 2, self.pair_width)
             parts.append(jnp.ravel(jnp.sum(h, axis=0)) / jnp.sqrt(h.shape[0]))
-        return self.core(code["features"], jnp.concatenate(parts), y, t)
+        return self.core(code["features"], jnp.concatenate(parts), y)
 
 
 class Look(NamedTuple):
@@ -113,34 +120,39 @@ class Look(NamedTuple):
         return self.distance - self.radius
 
 
-def look(waypoints: Float[Array, "n_pred 2"], obstacles: Float[Array, "n 3"]) -> Look:
+def look(waypoints: Float[Array, "n_pred 2"], obstacles: Float[Array, "3 pairs"]) -> Look:
     """The geometry of segments and circles. The first segment starts at the origin, the present position.
 
-    Coordinates are kept apart: arrays whose last axis has two entries make slow loops.
+    Obstacles are repeated for every segment, and coordinates are kept apart: arrays whose last axis has two or ten
+    entries make slow loops.
     """
-    end_x, end_y = waypoints[:, 0], waypoints[:, 1]
-    start_x, start_y = (jnp.concatenate([jnp.zeros(1), end[:-1]]) for end in (end_x, end_y))
+    copies = obstacles.shape[1] // len(waypoints)
+    starts = jnp.concatenate([jnp.zeros((1, 2)), waypoints[:-1]])
+    start_x, start_y, end_x, end_y = (jnp.tile(v, copies) for v in (*starts.T, *waypoints.T))
+    center_x, center_y, radius = obstacles
     step_x, step_y = end_x - start_x, end_y - start_y
-    from_x, from_y = obstacles[:, :1] - start_x, obstacles[:, 1:2] - start_y
+    from_x, from_y = center_x - start_x, center_y - start_y
     along = jnp.clip((from_x * step_x + from_y * step_y) / (step_x**2 + step_y**2 + 1e-8), 0.0, 1.0)
     x, y = from_x - along * step_x, from_y - along * step_y
-    return Look(x, y, jnp.sqrt(x**2 + y**2 + 1e-8), along, jnp.broadcast_to(obstacles[:, 2:], x.shape))
+    return Look(x, y, jnp.sqrt(x**2 + y**2 + 1e-8), along, radius)
 
 
-def segment_features(seen: Look, near: float) -> Float[Array, "features n_pred"]:
-    """Means over obstacles of clearance, nearness and direction, in which near obstacles weigh most."""
+def segment_features(seen: Look, near: float, n_pred: int) -> Float[Array, "features n_pred"]:
+    """Means over obstacles of clearance and direction, in which near obstacles weigh most, at several ranges."""
     clearance, inverse = seen.clearance, 1.0 / seen.distance
-    directions = seen.x * inverse, seen.y * inverse
-    features = []
-    for scale in RANGES:
-        weights = jax.nn.softmax(-clearance / (scale * near), axis=0)
-        nearest = jnp.sum(weights * clearance, axis=0)
-        features += [nearest, jnp.tanh(nearest / (scale * near))]
-        features += [jnp.sum(weights * direction, axis=0) for direction in directions]
-    return jnp.stack(features)
+    # Obstacles beyond a few ranges weigh nothing; bounded so, weights need no maximum subtracted first.
+    weight = jnp.exp(-jnp.clip(clearance, -1.0, 1.5) / (RANGES[-1] * near))
+    weights = [weight ** round(RANGES[-1] / scale) for scale in RANGES]
+    values = (jnp.ones_like(weight), clearance, seen.x * inverse, seen.y * inverse)
+    # The sums over obstacles are one matrix product with zeros and ones, which is faster than twelve reductions.
+    members = jnp.tile(jnp.eye(n_pred), (len(weight) // n_pred, 1))
+    sums = jnp.stack([w * value for w in weights for value in values]) @ members
+    total, nearest, x, y = jnp.moveaxis(sums.reshape(len(RANGES), len(values), n_pred), 1, 0)
+    nearest, scales = nearest / total, near * jnp.array(RANGES)[:, None]
+    return jnp.concatenate([nearest, jnp.tanh(nearest / scales), x / total, y / total])
 
 
-def pair_features(seen: Look, near: float) -> Float[Array, "n n_pred 7"]:
+def pair_features(seen: Look, near: float) -> Float[Array, "pairs 7"]:
     """What a learned layer sees of a pair: direction, clearances, where on the segment, and the radius."""
     clearance = seen.clearance
     # Raw clearance orders far obstacles; its saturating forms tell a graze from a miss.

@@ -5,6 +5,7 @@ div v = Σⱼ gⱼ σ′(aⱼ) (W₁W₂)ⱼⱼ + Σᵢ rᵢ, where a = W₁y + 
 """
 
 import dataclasses
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from flax import nnx
@@ -38,6 +39,15 @@ class ShallowField(NetworkConfig):
         return ShallowFieldModule(self, signature, rngs)
 
 
+class Steer(NamedTuple):
+    """The coefficients that the deep part makes."""
+
+    bias: Float[Array, " width"]
+    gate: Float[Array, " width"]
+    constant: Float[Array, " dim"]
+    rate: Float[Array, " dim"]
+
+
 class ShallowFieldModule(nnx.Module):
     """See `ShallowField`."""
 
@@ -57,27 +67,21 @@ class ShallowFieldModule(nnx.Module):
         """Features of the context."""
         return self.context(flatten(context))
 
-    def steer(
-        self, code: Float[Array, " code"], t: Float[Array, ""]
-    ) -> tuple[Float[Array, " width"], Float[Array, " width"], Float[Array, " dim"], Float[Array, " dim"]]:
+    def prepare(self, code: Float[Array, " code"], t: Float[Array, ""]) -> Steer:
         """b, g, c and r: everything that does not depend on y."""
         condition = nnx.swish(self.joint(jnp.concatenate([code, self.time(t)])))
         bias, gate = jnp.split(self.hidden(condition), 2)
         constant, rate = jnp.split(self.affine(condition), 2)
-        return bias, 1 + gate, constant, rate
+        return Steer(bias, 1 + gate, constant, rate)
 
-    def __call__(
-        self, code: Float[Array, " code"], y: Float[Array, " dim"], t: Float[Array, ""]
-    ) -> Float[Array, " dim"]:
+    def __call__(self, steer: Steer, y: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """The field at one event."""
-        bias, gate, constant, rate = self.steer(code, t)
+        bias, gate, constant, rate = steer
         return self.outer(gate * nnx.swish(self.inner(y) + bias)) + rate * y + constant
 
-    def with_divergence(
-        self, code: Float[Array, " code"], y: Float[Array, " dim"], t: Float[Array, ""]
-    ) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+    def with_divergence(self, steer: Steer, y: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """The field and its exact divergence."""
-        bias, gate, constant, rate = self.steer(code, t)
+        bias, gate, constant, rate = steer
         value, slope = swish_and_slope(self.inner(y) + bias)
         loop_gain = jnp.sum(self.inner.kernel[...] * self.outer.kernel[...].T, axis=0)  # the diagonal of W₁W₂
         return self.outer(gate * value) + rate * y + constant, slope @ (gate * loop_gain) + jnp.sum(rate)

@@ -65,11 +65,15 @@ class TransformerModule(nnx.Module):
             "past": self.event_lift(past) + positions(0, self.past, self.width),
         }
 
-    def __call__(self, code: Code, y: Float[Array, " dim"], t: Float[Array, ""]) -> Float[Array, "..."]:
+    def prepare(self, code: Code, t: Float[Array, ""]) -> Code:
+        """The tokens, with the time's in front."""
+        return code | {"context": jnp.concatenate([self.time_lift(self.time(t))[None], code["context"]])}
+
+    def __call__(self, code: Code, y: Float[Array, " dim"]) -> Float[Array, "..."]:
         """The field or the energy of one event."""
         future = self.event_lift(y.reshape(self.event_shape)) + positions(self.past, self.event_shape[0], self.width)
         trajectory = jnp.concatenate([code["past"], future])
-        h = jnp.concatenate([self.time_lift(self.time(t))[None], code["context"], trajectory])
+        h = jnp.concatenate([code["context"], trajectory])
         for block in self.blocks.values():
             h = block(h)
         out = self.last(nnx.swish(self.hidden(jnp.ravel(self.norm(h[-len(trajectory) :])))))

@@ -6,7 +6,7 @@ backwards (log-probability of given events), for interpolants and diffusion alik
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import diffrax
 import jax
@@ -18,32 +18,62 @@ Times = Float[Array, " times"]
 
 
 class Flow(NamedTuple):
-    """dy/dt for a set of points that share a context, with its divergence, from a Gaussian at the first grid time."""
+    """dy/dt for a set of points that share a context, with its divergence, from a Gaussian at the first grid time.
 
-    velocity: Callable[[Float[Array, ""], Points], Points]
-    velocity_and_divergence: Callable[[Float[Array, ""], Points], tuple[Points, Float[Array, " n"]]]
+    Both take `prepare(t)`, all that is needed of a time: the time itself, or what a network makes of it.
+    """
+
+    velocity: Callable[[Any, Points], Points]
+    velocity_and_divergence: Callable[[Any, Points], tuple[Points, Float[Array, " n"]]]
     prior_std: float
+    prepare: Callable[[Float[Array, ""]], Any] = lambda t: t
+
+
+class Moments(NamedTuple):
+    """Times of a grid and what the flow prepared of them, once for all passes over the grid."""
+
+    times: Times
+    prepared: Any
+
+
+def moments(flow: Flow, times: Times | Moments) -> Moments:
+    """The flow at every time of a grid."""
+    return times if isinstance(times, Moments) else Moments(times, jax.vmap(flow.prepare)(times))
+
+
+def select(at: Moments, index: slice | Int[Array, " some"]) -> Moments:
+    """Some of the moments, or all in another order."""
+    return jax.tree.map(lambda values: values[index], at)
 
 
 def integrate(
-    flow: Flow, start: Points, times: Times, enter: Int[Array, " n"] | None = None
+    flow: Flow, start: Points, times: Times | Moments, enter: Int[Array, " n"] | None = None
 ) -> Float[Array, "times n dim"]:
     """The points at every time of the grid, with Heun's method.
 
-    All points start at `times[0]`, or each waits where it is until grid index `enter` and moves from there: points
+    All points start at the first time, or each waits where it is until grid index `enter` and moves from there: points
     that belong to different times are then carried by one pass over a common grid.
     """
     solver = diffrax.Heun(scan_kind="bounded")  # diffrax's default loop keeps a gradient of all parameters per example
-    term = diffrax.ODETerm(lambda t, y, args: flow.velocity(jnp.asarray(t), y))
-    state = solver.init(term, times[0], times[1], start, None)
+
+    def velocity(t: Any, y: Points, ends: tuple[Moments, Moments]) -> Points:
+        first, last = ends  # Heun's method looks at the two ends of its step only
+        at = jax.tree.map(lambda a, b: jnp.where(t == first.times, a, b), first.prepared, last.prepared)
+        return flow.velocity(at, y)
+
+    term = diffrax.ODETerm(velocity)
+    at = moments(flow, times)
+    before, after = select(at, slice(None, -1)), select(at, slice(1, None))
+    ends = jax.tree.map(lambda values: values[0], (before, after))
+    state = solver.init(term, ends[0].times, ends[1].times, start, ends)
 
     def step(carry: tuple, span: tuple) -> tuple[tuple, Points]:
-        (y, state), (index, t0, t1) = carry, span
-        moved, _, _, state, _ = solver.step(term, t0, t1, y, None, state, made_jump=False)
+        (y, state), (index, *ends) = carry, span
+        moved, _, _, state, _ = solver.step(term, ends[0].times, ends[1].times, y, ends, state, made_jump=False)
         y = moved if enter is None else jnp.where((enter <= index)[:, None], moved, y)
         return (y, state), y
 
-    spans = (jnp.arange(len(times) - 1), times[:-1], times[1:])
+    spans = (jnp.arange(len(before.times)), before, after)
     _, path = jax.lax.scan(_forgetful(step), (start, state), spans)
     return jnp.concatenate([start[None], path])
 
@@ -53,9 +83,10 @@ def coarse_indices(steps: int, divergences: int) -> Int[Array, " coarse"]:
     return jnp.linspace(0, steps, min(divergences, steps + 1)).round().astype(int)
 
 
-def divergences_along(flow: Flow, path: Float[Array, "times n dim"], times: Times) -> Float[Array, "times n"]:
+def divergences_along(flow: Flow, path: Float[Array, "times n dim"], times: Times | Moments) -> Float[Array, "times n"]:
     """The divergence at each point of a path."""
-    return jax.lax.map(_forgetful(lambda at: flow.velocity_and_divergence(at[0], at[1])[1]), (times, path))
+    at_one = _forgetful(lambda at: flow.velocity_and_divergence(at[0], at[1])[1])
+    return jax.lax.map(at_one, (moments(flow, times).prepared, path))
 
 
 def _forgetful(step: Callable) -> Callable:
@@ -92,26 +123,28 @@ def prior_log_prob(flow: Flow, z: Points) -> Float[Array, " n"]:
 
 def sample(flow: Flow, key: PRNGKeyArray, shape: tuple[int, int], times: Times) -> Points:
     """Points at the last time of the grid."""
-    return integrate(flow, flow.prior_std * jax.random.normal(key, shape), times)[-1]
+    return integrate(flow, flow.prior_std * jax.random.normal(key, shape), moments(flow, times))[-1]
 
 
 def sample_and_log_prob(
     flow: Flow, key: PRNGKeyArray, shape: tuple[int, int], times: Times, divergences: int
 ) -> tuple[Points, Float[Array, " n"]]:
     """Points at the last time of the grid and their log-probabilities, on two time scales."""
-    start = flow.prior_std * jax.random.normal(key, shape)
-    path = integrate(flow, start, times)
-    return path[-1], prior_log_prob(flow, start) - _coarse_integral(flow, path, times, divergences)
+    start, at = flow.prior_std * jax.random.normal(key, shape), moments(flow, times)
+    path = integrate(flow, start, at)
+    return path[-1], prior_log_prob(flow, start) - _coarse_integral(flow, path, at, divergences)
 
 
 def log_prob(flow: Flow, y: Points, times: Times, divergences: int) -> Float[Array, " n"]:
     """Log-probability of given points at the last time of the grid, by running the flow backwards."""
-    back = integrate(flow, y, times[::-1])
-    return prior_log_prob(flow, back[-1]) - _coarse_integral(flow, back[::-1], times, divergences)
+    at = moments(flow, times)
+    back = integrate(flow, y, select(at, slice(None, None, -1)))
+    return prior_log_prob(flow, back[-1]) - _coarse_integral(flow, back[::-1], at, divergences)
 
 
 def _coarse_integral(
-    flow: Flow, path: Float[Array, "times n dim"], times: Times, divergences: int
+    flow: Flow, path: Float[Array, "times n dim"], at: Moments, divergences: int
 ) -> Float[Array, " n"]:
-    at = coarse_indices(len(times) - 1, divergences)
-    return cumulative_integral(divergences_along(flow, path[at], times[at]), times[at])[-1]
+    coarse = coarse_indices(len(at.times) - 1, divergences)
+    at = select(at, coarse)
+    return cumulative_integral(divergences_along(flow, path[coarse], at), at.times)[-1]

@@ -55,10 +55,15 @@ def generated(bridge: Bridge) -> Gaussian:
 def network(apply) -> Network:
     """A network without parameters and contexts."""
 
-    def with_divergence(params, code, y, t):
-        return exact_divergence(lambda point: apply(params, code, point, t), y)
+    def run(params, prepared, y):
+        code, t = prepared
+        return apply(params, code, y, t)
 
-    return Network(lambda key: {}, lambda params, context: jnp.zeros(0), apply, with_divergence)
+    def with_divergence(params, prepared, y):
+        return exact_divergence(lambda point: run(params, prepared, point), y)
+
+    prepare = lambda params, code, t: (code, t)  # noqa: E731
+    return Network(lambda key: {}, lambda params, context: jnp.zeros(0), prepare, run, with_divergence)
 
 
 def exact_interpolant_field(bridge: Bridge) -> Network:

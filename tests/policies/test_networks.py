@@ -297,9 +297,10 @@ def test_segment_distance_against_dense_points():
     along = np.linspace(0, 1, 2001)[:, None, None]
     points = starts + along * (waypoints - starts)
     expected = np.linalg.norm(points[:, :, None] - obstacles[:, :2], axis=-1).min(axis=0)
-    seen = look(jnp.array(waypoints), jnp.array(obstacles))
-    np.testing.assert_allclose(seen.distance.T, expected, atol=2e-3)
-    np.testing.assert_allclose(seen.clearance.T, expected - obstacles[:, 2], atol=2e-3)
+    seen = look(jnp.array(waypoints), jnp.repeat(obstacles.T, len(waypoints), axis=1))
+    distance, clearance = (values.reshape(len(obstacles), -1).T for values in (seen.distance, seen.clearance))
+    np.testing.assert_allclose(distance, expected, atol=2e-3)
+    np.testing.assert_allclose(clearance, expected - obstacles[:, 2], atol=2e-3)
 
 
 def test_pair_network_sees_waypoints_through_the_given_map():
