@@ -28,6 +28,7 @@ COMMANDS: dict[str, str] = {
     "data path-planning": "rnce.cli.data_path_planning_command:data_path_planning",
     "bench planner": "rnce.cli.bench_planner_command:bench_planner",
     "bench synthetic": "rnce.cli.bench_synthetic_command:bench_synthetic",
+    "bench theory": "rnce.cli.bench_theory_command:bench_theory",
     "bench train": "rnce.cli.bench_speed_command:bench_train",
     "bench latency": "rnce.cli.bench_speed_command:bench_latency",
     "bench env": "rnce.cli.bench_env_command:bench_env",
