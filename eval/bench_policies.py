@@ -13,7 +13,7 @@ from rnce.eval.adapters import is_own, policy_factory
 from rnce.eval.demonstrator import against_demonstrator, demonstrator
 from rnce.eval.evaluate import evaluate
 from rnce.eval.files import check_writable, read_json, write_json
-from rnce.eval.panels import landscape, path_panels, pusht_panels
+from rnce.eval.panels import landscape, path_panels, pusht_panels, worst_panels
 from rnce.eval.plots import per_scene_bars, ranking_curves, save
 from rnce.eval.protocols import Protocol, paper_numbers
 from rnce.eval.replay import Recording
@@ -53,7 +53,7 @@ def bench_policies(
                 protocol.rollouts,
                 samples=samples,
                 max_steps=max_steps,
-                keep_actions=protocol.pictured if samples == protocol.samples[0] else 0,
+                keep_actions=(protocol.kept or protocol.pictured) if samples == protocol.samples[0] else 0,
             )
             document, kept = _part(settings, out / "parts", workers, ray, resume, progress)
             documents.append(document)
@@ -108,6 +108,9 @@ def _pictures(
     metric = protocol.metrics[0]
     panels = path_panels if protocol.task == "path-planning" else pusht_panels
     figures = {f"{protocol.task}: what the policies did": panels(recordings, _short(policies), seeds)}
+    if protocol.task == "pusht":
+        for recording, name in zip(recordings, _short(policies)):
+            figures[f"the ten starts that {name} does worst"] = worst_panels(recording)
     samples, *fewer = protocol.samples
     best = [document for document in documents if document["samples"] == samples]
     if fewer:

@@ -93,6 +93,24 @@ def pusht_panels(results: Sequence[Recorded], names: Sequence[str], seeds: Seque
     return figure
 
 
+def worst_panels(result: Recorded, count: int = 10) -> Figure:
+    """The starts with the lowest mean score, in each the worst of the rollouts: what the policy cannot do yet."""
+    kept = [episode for episode in result.episodes if episode.actions is not None and episode.error is None]
+    by_seed: dict[int, list[Episode]] = {}
+    for episode in kept:
+        by_seed.setdefault(episode.seed, []).append(episode)
+    mean = {seed: float(np.mean([e.metrics["score"] for e in episodes])) for seed, episodes in by_seed.items()}
+    seeds = sorted(mean, key=lambda seed: mean[seed])[:count]
+    columns = min(5, len(seeds))
+    rows = -(-len(seeds) // columns)
+    figure = Figure(figsize=(2.4 * columns, 2.7 * rows), layout="constrained")
+    for axes, seed in zip(figure.subplots(rows, columns, squeeze=False).flat, seeds):
+        worst = min(by_seed[seed], key=lambda episode: episode.metrics["score"])
+        draw_pusht(axes, replay(result.settings, worst))
+        axes.set_title(f"start {seed}: {worst.metrics['score']:.2f}, mean {mean[seed]:.2f}", fontsize=7)
+    return figure
+
+
 def landscape(
     score: Callable[[Any, np.ndarray], np.ndarray],
     scene: Scene,

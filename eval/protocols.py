@@ -22,6 +22,8 @@ class Protocol:
     """columns of the table, the one it is ranked by first"""
     pictured: int
     """environments drawn in the panels"""
+    kept: int | None = None
+    """environments whose actions are kept, for pictures chosen afterwards; as many as are drawn if None"""
     first_seed: int = TEST_SEEDS
 
     @property
@@ -34,7 +36,7 @@ PROTOCOLS = {
     "path-planning": Protocol(
         "path-planning", "PathPlanning-v0", 25, 384, (48, 1), ("collision", "cost", "goal_distance"), 3
     ),
-    "pusht": Protocol("pusht", "PushT-v0", 256, 4, (8, 1), ("score", "final_coverage", "success"), 4),
+    "pusht": Protocol("pusht", "PushT-v0", 256, 4, (8, 1), ("score", "final_coverage", "success"), 4, kept=256),
 }
 
 

@@ -69,7 +69,7 @@ def with_warm_start(recipe: Recipe, warm_start: WarmStart) -> Recipe:
         return recipe
     last = stages[-1]
     proposals = tuple(phase for phase in last.phases if phase.trains != "energy")
-    warm = Stage("warm", last.rounds, (*proposals, WARM_PHASE))
+    warm = _warm_stage(last.rounds, proposals)
     method = dataclasses.replace(recipe.method, score_weight=0.1)
     return dataclasses.replace(recipe, method=method, stages=(*stages[:-1], warm, last))
 
@@ -119,14 +119,20 @@ def ranking(
     **more: Any,
 ) -> Recipe:
     """Proposal and energy together; before that, on demand, a warm start of the energy."""
-    stages = []
     proposals = () if proposal is None else (proposal,)
-    if warm_rounds and proposal is not None:
-        # The proposal's learning rate falls once, over both stages: constant here, a cosine from there on.
-        steady = dataclasses.replace(proposal, optimizer=dataclasses.replace(proposal.optimizer, final_fraction=1.0))
-        stages.append(Stage("warm", warm_rounds, (steady, WARM_PHASE)))
-    stages.append(Stage("rank", rounds, (*proposals, energy)))
-    return Recipe(method, settings, tuple(stages), **more)
+    stages = (Stage("rank", rounds, (*proposals, energy)),)
+    if warm_rounds:
+        stages = (_warm_stage(warm_rounds, proposals), *stages)
+    return Recipe(method, settings, stages, **more)
+
+
+def _warm_stage(rounds: int, proposals: tuple[Phase, ...]) -> Stage:
+    """Score matching; the proposals' learning rate falls once, over both stages: constant here, a cosine after."""
+    steady = tuple(
+        dataclasses.replace(phase, optimizer=dataclasses.replace(phase.optimizer, final_fraction=1.0))
+        for phase in proposals
+    )
+    return Stage("warm", rounds, (*steady, WARM_PHASE))
 
 
 # The robot tasks on two cores
@@ -136,7 +142,8 @@ def pusht_cpu(method: str) -> Recipe:
     """At most 3.3 M parameters."""
     return _robot(
         method,
-        field=ResidualMLP(width=448, depth=4, context_width=256, context_depth=2, joint_depth=1),
+        # Most weights see (x, t) only: shared by all candidates, they cost a plan next to nothing.
+        field=ResidualMLP(width=256, depth=3, context_width=448, context_depth=2, joint_depth=2),
         energy=ResidualMLP(width=256, depth=3, context_width=256, context_depth=2, joint_depth=1, time_transform="log"),
         proposal=ShallowField(width=768, context_width=352, context_depth=2, joint_depth=2),
         batch=48,
@@ -149,8 +156,8 @@ def path_planning_cpu(method: str) -> Recipe:
     """At most 500 k parameters: every waypoint looks at every obstacle, in mirrored scenes too."""
     return _robot(
         method,
-        field=PairNetwork(width=160, depth=3, context_width=128),
-        energy=PairNetwork(width=128, depth=2, context_width=96, time_transform="log"),
+        field=PairNetwork(width=256, depth=2, context_width=104, conditioning="shift"),
+        energy=PairNetwork(width=176, depth=1, context_width=88, conditioning="shift", time_transform="log"),
         proposal=ShallowField(width=256, context_width=128, context_depth=2, joint_depth=1),
         batch=64,
         perturbation=(0.004, 0.002),  # a step is about 0.03
@@ -163,14 +170,14 @@ def _robot(
     method: str, *, field: NetworkConfig, energy: NetworkConfig, proposal: NetworkConfig, batch: int, **task: Any
 ) -> Recipe:
     """Flows regress; energies get a score warm start, then rank together with their proposal."""
-    common: dict[str, Any] = {"ema": 0.999, "rounds_per_block": 50, **task}
+    common: dict[str, Any] = {"rounds_per_block": 50, **task}
     flows = {
-        "nf": NF(field, Interpolant(), FlowSampler(24, 7)),
-        "diffusion": Diffusion(field, EDM(sigma_data=1.0), FlowSampler(24, 9)),
-        "diffusion-phi": DiffusionPhi(field, EDM(sigma_data=1.0), FlowSampler(24, 9)),
+        "nf": NF(field, Interpolant(), FlowSampler(16, 5)),
+        "diffusion": Diffusion(field, EDM(sigma_data=1.0), FlowSampler(16, 7)),
+        "diffusion-phi": DiffusionPhi(field, EDM(sigma_data=1.0), FlowSampler(16, 7)),
     }
     if method in flows:
-        return regression(method, flows[method], 4000, 20, 256, Optimizer(7e-4, warmup=1000), **common)
+        return regression(method, flows[method], 1800, 20, 256, Optimizer(7e-4, warmup=1000), ema=0.98, **common)
     shared: dict[str, Any] = {"proposal": proposal, "cells": 16, "sampler": EnergySampler(flow_steps=16)}
     settings = {
         "ibc": IBC(energy, **shared),
@@ -186,6 +193,7 @@ def _robot(
         # Low: ranking refines an energy that score matching has shaped, and its batches are small.
         energy=Phase("energy", "rank", Optimizer(1.5e-4 if warm else 5e-4, warmup=300), 1, batch),
         warm_rounds=5_000 if warm else 0,
+        ema=0.999,
         **common,
     )
 

@@ -48,6 +48,14 @@ def test_an_unknown_command_suggests_the_nearest(capsys):
     assert err == "rnce: there is no command 'lst'; did you mean 'rnce list'?\n"
 
 
+def test_ctrl_c_is_one_line_and_code_130(capsys, monkeypatch):
+    def interrupted():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rnce.cli.list_command.list_everything", interrupted)
+    assert run(capsys, "list") == (130, "", "rnce list: stopped\n")
+
+
 def test_list_shows_environments(capsys):
     code, out, _ = run(capsys, "list")
     assert code == 0

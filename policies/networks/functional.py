@@ -1,9 +1,9 @@
 """From a Flax NNX module to plain functions of plain nested dicts.
 
 NNX is only how networks are written down. Everywhere else a network is a `Network`: parameters are nested dicts of
-arrays, and its functions are pure functions of one context and one event, in three parts by what they depend on: `encode`
-on x, `prepare` on (x, t), `run` on all of (x, t, y). Batches are made with `jax.vmap`; what does not depend on the mapped
-argument is computed once, and a flow prepares its times once for all passes over them.
+arrays, and its functions are pure functions of one context and one event, in three parts by what they depend on:
+`encode` on x, `prepare` on (x, t), `run` on (x, t, y). Batches are made with `jax.vmap`; what does not depend on the
+mapped argument is computed once, and a flow prepares its times once for all passes over them.
 """
 
 from collections.abc import Callable

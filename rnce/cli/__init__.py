@@ -31,6 +31,9 @@ COMMANDS: dict[str, str] = {
     "bench theory": "rnce.cli.bench_theory_command:bench_theory",
     "bench train": "rnce.cli.bench_speed_command:bench_train",
     "bench latency": "rnce.cli.bench_speed_command:bench_latency",
+    "bench serve": "rnce.cli.bench_serve_command:bench_serve",
+    "bench soak": "rnce.cli.bench_serve_command:bench_soak",
+    "bench samplers": "rnce.cli.eval_bench_command:samplers",
     "bench env": "rnce.cli.bench_env_command:bench_env",
     "bench harness": "rnce.cli.eval_bench_command:harness",
     "bench path-planning": "rnce.cli.eval_bench_command:path_planning",
@@ -38,7 +41,7 @@ COMMANDS: dict[str, str] = {
     "bench path-planning-env": "rnce.cli.bench_path_planning_command:bench_path_planning_env",
 }
 
-BAD_INPUT = 2  # exit code
+BAD_INPUT, INTERRUPTED = 2, 130  # exit codes
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -56,6 +59,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         if os.environ.get("RNCE_DEBUG"):
             raise
         _fail(f"rnce {name}: {_one_line(str(error) or type(error).__name__)}")
+    except KeyboardInterrupt:
+        print(f"rnce {name}: stopped", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 def _longest_command(words: Sequence[str]) -> str | None:

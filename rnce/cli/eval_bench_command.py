@@ -1,8 +1,10 @@
-"""`rnce bench harness`, `rnce bench path-planning` and `rnce bench pusht`."""
+"""`rnce bench harness`, `rnce bench path-planning`, `rnce bench pusht` and `rnce bench samplers`."""
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import tyro
 
 
 def harness(json: Path | None = None) -> None:
@@ -80,6 +82,35 @@ def pusht(
     _bench(
         "pusht", policies, seeds, rollouts, samples, out, workers=workers, ray=ray, resume=resume, max_steps=max_steps
     )
+
+
+def samplers(
+    policy: Annotated[str, tyro.conf.Positional] = "pusht/i-r-nce",
+    seeds: str = "50000:50064",
+    rollouts: int = 1,
+    samples: int | None = None,
+    budgets: str = "10,30,100",
+    out: Path = Path("out/bench/samplers"),
+    workers: int = 1,
+) -> None:
+    """Measure an energy policy with its proposal alone and with the two- and three-stage samplers, at several budgets.
+
+    Example: rnce bench samplers pusht/i-r-nce --seeds 100000:100256
+
+    Args:
+        policy: An energy policy, by name or checkpoint folder.
+        seeds: A:B.
+        rollouts: Episodes per environment.
+        samples: Candidates ranked per plan; the policy's own number if not given.
+        budgets: Gradient evaluations for each sample, split between the stages as in the paper.
+        out: Folder for samplers.json and the curve.
+        workers: Worker processes.
+    """
+    from rnce.eval.bench_samplers import bench_samplers
+    from rnce.eval.run import parse_samples, parse_seeds
+
+    counts = [count for count in parse_samples(budgets) if count]
+    print(bench_samplers(policy, parse_seeds(seeds), rollouts, samples, counts, out, workers))
 
 
 def _bench(

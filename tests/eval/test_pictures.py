@@ -69,6 +69,14 @@ def test_pusht_panels(pushes, tmp_path):
     saved(figure, tmp_path)
 
 
+def test_worst_panels_begin_with_the_worst(pushes, tmp_path):
+    figure = panels.worst_panels(pushes, count=2)
+    means = [float(axes.get_title().rpartition(" ")[2]) for axes in figure.axes]
+    assert means == sorted(means)
+    assert len(means) == 2
+    saved(figure, tmp_path)
+
+
 def test_landscape_is_highest_where_the_score_is(tmp_path):
     scene = scene_for_seed(50_000)
     chunks_seen = []

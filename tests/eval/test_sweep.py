@@ -111,6 +111,15 @@ def test_sweep_ranks_and_resumes(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "sweep.json").read_text()) == results
 
 
+def test_sweep_over_processes_reads_what_is_there(tmp_path, monkeypatch):
+    monkeypatch.setattr(sweep, "_trained", lambda trial, folder: folder)
+    measure = {"metric": "score", "ci95": [0, 1]}
+    monkeypatch.setattr(sweep, "_measured", lambda trial, *_: measure | {"mean": dict(trial.training)["width"] / 100})
+    grid = {"width": [1, 2, 3]}
+    alone = sweep.sweep("pusht/nf", grid, tmp_path, progress=False, **OPTIONS)
+    assert sweep.sweep("pusht/nf", grid, tmp_path, workers=2, progress=False, **OPTIONS) == alone
+
+
 def test_real_sweep_on_a_synthetic_problem(tmp_path, monkeypatch):
     monkeypatch.setattr(sweep, "SAMPLES", 64)
     monkeypatch.setattr(sweep, "CONTEXTS", {"pinwheel": (5,)})
