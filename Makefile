@@ -4,17 +4,22 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PARTS := envs policies datasets eval
 
-.PHONY: demo test test-pymunk lint format clean
+.PHONY: demo test test-pymunk soak lint format clean
 
 demo: $(INSTALLED)  ## roll a policy in both environments; writes pictures and videos to out/demo
 	$(BIN)/rnce demo --out out/demo
 
-test: $(INSTALLED)  ## the whole test suite
+test: $(INSTALLED) .venv-peers/.installed  ## the whole test suite
 	SDL_VIDEODRIVER=dummy $(BIN)/pytest -n 2
 
 test-pymunk: $(INSTALLED) .venv-pymunk6/.installed  ## Push-T tests on the installed pymunk and on the other major version
 	SDL_VIDEODRIVER=dummy $(BIN)/pytest tests/envs/test_pusht_*.py
 	SDL_VIDEODRIVER=dummy .venv-pymunk6/bin/pytest tests/envs/test_pusht_*.py
+
+POLICY ?= pusht/i-r-nce
+MINUTES ?= 10
+soak: $(INSTALLED)  ## a server under good robots and bad clients; POLICY=... MINUTES=10
+	$(BIN)/rnce bench soak $(POLICY) --minutes $(MINUTES) --json out/soak.json
 
 lint: $(INSTALLED) build/typing  ## ruff and pyright
 	$(BIN)/ruff check .
@@ -41,6 +46,15 @@ $(INSTALLED): pyproject.toml requirements.txt
 	.venv-pymunk6/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
+# Peers that pin older versions of what we use; rnce.client runs beside them without the rest of rnce.
+.venv-peers/.installed: pyproject.toml requirements.txt
+	$(PYTHON) -m venv .venv-peers
+	grep -v '^pymunk==\|^numpy==\|^pillow==' requirements.txt > .venv-peers/constraints.txt
+	.venv-peers/bin/pip install --quiet --disable-pip-version-check --constraint .venv-peers/constraints.txt \
+		openpi-client==0.1.2 gym-pusht==0.1.8 pymunk==6.11.1 numpy==1.26.4
+	.venv-peers/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	touch $@
+
 # A type checker cannot follow an editable install that maps folders, so it gets the import tree as links.
 build/typing: FORCE
 	rm -rf $@ && mkdir -p $@
@@ -51,4 +65,4 @@ build/typing: FORCE
 FORCE:
 
 clean:
-	rm -rf .venv .venv-pymunk6 build dist out
+	rm -rf .venv .venv-pymunk6 .venv-peers build dist out

@@ -113,9 +113,13 @@ class Server:
 
         async def main() -> None:
             stop = asyncio.Event()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                asyncio.get_running_loop().add_signal_handler(number, stop.set)
-            await self._serve(stop, on_ready)
+
+            def ready() -> None:  # until then, a signal ends the process as usual
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    asyncio.get_running_loop().add_signal_handler(number, stop.set)
+                on_ready()
+
+            await self._serve(stop, ready)
 
         asyncio.run(main())
 
