@@ -40,7 +40,7 @@ LONGEST_FIRST = (
     "profiles-pinwheel",
     "adversarial",
 )  # no worker is left alone at last
-DIGITS = 6  # that are kept of a number
+DIGITS = 7  # that are kept of a number
 
 
 def run_part(name: str, data: Path | None = None) -> dict[str, Any]:

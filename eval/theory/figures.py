@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import SymLogNorm
 from matplotlib.figure import Figure
 
 from rnce.eval.plots import COLORS, save
@@ -34,7 +35,7 @@ def ibc_bias(part: dict[str, Any]) -> Figure:
             axes.plot(mu, np.array(row["objective"]) - top, color=color, lw=1.2, label=label)
             axes.axvline(row["peak"], color=color, lw=0.8, ls=":")
         axes.set(title=f"K = {count}", xlabel="μ of the energy", ylim=(-2.0, 0.1))
-        axes.legend(loc="lower center")
+        axes.legend(loc="lower center", fontsize=7)
     panels[0].set_ylabel("objective − its maximum")
     return figure
 
@@ -50,7 +51,7 @@ def density_ratio(part: dict[str, Any]) -> Figure:
             axes.scatter(part[key], energies, s=5, color=COLORS[i], alpha=0.7, lw=0, label=text)
         axes.axline((0, 0), slope=1, color=GREY, lw=0.8)
         axes.set(title=f"energy of {title}", xlabel="log p/q or log p at the data, centred", xlim=(-3, 2), ylim=(-3, 2))
-        axes.legend(loc="upper left")
+        axes.legend(loc="upper left", fontsize=7)
     panels[0].set_ylabel("energy, centred")
     return figure
 
@@ -71,7 +72,7 @@ def any_proposal(part: dict[str, Any]) -> Figure:
         ylabel="estimated standard deviation",
         title=f"n = {part['n']}, K = {part['negatives']}",
     )
-    left.legend(loc="upper left")
+    left.legend(loc="upper left", fontsize=7)
     right.set(xlabel="n", ylabel="RMS error of the mean", title="dashed: from −∇²L⁻¹")
     right.minorticks_off()
     right.set_xticks(n, [f"{value:g}" for value in n])
@@ -95,13 +96,13 @@ def normality(part: dict[str, Any]) -> Figure:
     left.set(xscale="log", xlabel="K", ylabel="n·Cov(θ̂) over I⁻¹, mean eigenvalue", title=f"n = {part['n']}")
     left.set_xticks(counts, [str(count) for count in counts])
     left.minorticks_off()
-    left.legend()
+    left.legend(fontsize=7)
     for i, row in enumerate(rows):
         label = f"K = {row['K']}, KS {row['ks_statistic']:.3f}"
         right.plot(row["kl_quantiles_paper"], row["kl_quantiles"], ".", ms=3, color=COLORS[i], label=label)
     right.axline((0, 0), slope=1, color=GREY, lw=0.8)
     right.set(xlabel="quantiles of ½(1 + 1/K)·χ²(2)", ylabel="quantiles of n·KL")
-    right.legend()
+    right.legend(fontsize=7)
     return figure
 
 
@@ -116,7 +117,7 @@ def fisher(part: dict[str, Any]) -> Figure:
     axes.bar(x + 0.27, simulated, 0.26, yerr=half, color=COLORS[1], label="estimates: n·FI / (1 + 1/K)")
     axes.set_xticks(x, [f"N({row['mean']:g}, {row['std']:g}²)" for row in rows])
     axes.set_ylabel("tr(I⁻¹J)")
-    axes.legend()
+    axes.legend(fontsize=7)
     return figure
 
 
@@ -124,17 +125,25 @@ def saddle(part: dict[str, Any]) -> Figure:
     """The objective over both means, and its two sections through the saddle."""
     figure, (left, right) = _panels(2)
     means, values = np.array(part["means"]), np.array(part["objective"])
-    levels = part["paper"] + np.array([-3, -2, -1.2, -0.6, -0.2, -0.05, 0.05, 0.2, 0.5, 0.9, 1.4])
-    shown = left.contourf(means, means, values, levels, cmap="RdBu_r", extend="both")
+    levels = [-1.6, -0.8, -0.4, -0.2, -0.1, -0.03, 0.03, 0.1, 0.2, 0.4, 0.8, 1.2]
+    shown = left.contourf(
+        means,
+        means,
+        values - part["paper"],
+        levels,
+        cmap="RdBu_r",
+        norm=SymLogNorm(0.1, vmin=-1.6, vmax=1.6),
+        extend="both",
+    )
     left.plot(1.0, 1.0, "k+", ms=10)
-    left.set(xlabel="mean of the proposal", ylabel="mean of the energy", title=f"L, K = {part['K']}")
-    figure.colorbar(shown, ax=left)
+    left.set(xlabel="mean of the proposal", ylabel="mean of the energy", title=f"L + log(K + 1), K = {part['K']}")
+    figure.colorbar(shown, ax=left, ticks=levels).ax.tick_params(labelsize=7)
     middle = len(means) // 2
     right.plot(means, values[middle], color=COLORS[0], label="true energy, over proposals")
     right.plot(means, values[:, middle], color=COLORS[1], label="true proposal, over energies")
     _saddle_line(right, part["paper"])
     right.set(xlabel="mean of the other", ylabel="L")
-    right.legend()
+    right.legend(fontsize=7, loc="upper center")
     return figure
 
 
@@ -148,9 +157,9 @@ def adversarial(part: dict[str, Any]) -> Figure:
         right.plot([row["ms_per_round"]] * len(row["bc"]), row["bc"], "o", color=COLORS[i], label=row["training"])
     _saddle_line(left, part["saddle"])
     left.set(xlabel="round", ylabel="R-NCE objective")
-    left.legend()
+    left.legend(fontsize=7)
     right.set(xlabel="ms a round", ylabel="BC of the energy's density, least of contexts", xlim=(0, None))
-    right.legend()
+    right.legend(fontsize=7)
     return figure
 
 
@@ -161,14 +170,14 @@ def profiles(part: dict[str, Any]) -> Figure:
     for i, (name, row) in enumerate(rows.items()):
         if name != "score warm start":
             left.plot(row["round"], row["objective"], color=COLORS[i], lw=1.2, label=name)
-    warm, pure = rows["score warm start"], rows["joint, balanced"]
-    right.plot(pure["round"], pure["objective"], color=COLORS[1], lw=1.2, label="pure ranking")
+    warm, pure = rows["score warm start"], rows["pre-trained, balanced"]
+    right.plot(pure["round"], pure["objective"], color=COLORS[1], lw=1.2, label="pre-trained proposal, pure ranking")
     right.plot(warm["round"], warm["objective"], color=COLORS[5], lw=1.2, label="score warm start, then ranking")
     right.axvspan(0, warm["round"][0], color=COLORS[5], alpha=0.08, lw=0)
     for axes in (left, right):
         _saddle_line(axes, part["saddle"])
         axes.set_xlabel("round")
-        axes.legend()
+        axes.legend(fontsize=7)
     left.set_ylabel("R-NCE objective")
     left.set_ylim(bottom=max(left.get_ylim()[0], 3 * part["saddle"]), top=0.1)
     return figure
@@ -186,7 +195,7 @@ def likelihood(part: dict[str, Any]) -> Figure:
     left.set(
         xlabel="divergence times", ylabel="RMS error of log p, nats", title=f"exact divergence, {part['steps']} steps"
     )
-    left.legend()
+    left.legend(fontsize=7)
     probes = [row["probes"] for row in part["hutchinson"]]
     enough = next(row for row in part["coarse"] if row["divergences"] == part["hutchinson_divergences"])[
         "two_time_scales"
@@ -200,7 +209,7 @@ def likelihood(part: dict[str, Any]) -> Figure:
         axes.set(xscale="log", xlabel="Hutchinson probes (dotted: dim)")
     middle.axhline(part["spread_of_log_prob"], color=COLORS[7], lw=1, ls="--", label="spread of log p itself")
     middle.set(yscale="log", ylabel="RMS error of log p, nats")
-    middle.legend()
+    middle.legend(fontsize=7)
     right.set(ylabel="best of 8 picked", ylim=(0, 1.05))
     return figure
 

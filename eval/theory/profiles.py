@@ -17,7 +17,7 @@ from rnce.policies.data import TrainingSet
 from rnce.policies.methods import RNCE
 from rnce.policies.networks import ConcatSquash, NetworkConfig, PairNetwork, ShallowField
 from rnce.policies.networks.paper_sizes import plane_mlp
-from rnce.policies.presets import recipe_for, with_proposal, with_warm_start
+from rnce.policies.presets import recipe_for
 from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
 from rnce.training import load_training
 
@@ -30,14 +30,13 @@ class Setting:
     """A task made small: what the profiles have in common.
 
     Attributes:
-        energy: network of the energy.
+        energy: network of the energy; untrained it is the prior, as the proposal is.
         balanced: a proposal that can represent the data.
         small: one that cannot.
         half_width: of the uniform proposal that says nothing.
         negatives: K.
-        rounds: of joint training.
+        rounds: of ranking.
         batch: examples of a ranking step.
-        rate: highest learning rate of the proposal.
     """
 
     energy: NetworkConfig
@@ -47,29 +46,26 @@ class Setting:
     negatives: int
     rounds: int
     batch: int
-    rate: float
 
 
 SETTINGS = {
     "pinwheel": Setting(
-        energy=dataclasses.replace(plane_mlp(hidden=16, time_width=0), base="gaussian"),
+        energy=dataclasses.replace(plane_mlp(hidden=36, time_width=10), base="gaussian"),
         balanced=ShallowField(width=128, context_width=64, context_depth=1, joint_depth=1),
         small=ConcatSquash(width=16, depth=2),
         half_width=30.0,
         negatives=9,
-        rounds=1200,
+        rounds=1000,
         batch=64,
-        rate=3e-3,
     ),
     "path-planning": Setting(
         energy=PairNetwork(width=64, depth=2, context_width=64, base="gaussian"),
-        balanced=ShallowField(width=256, context_width=128, context_depth=2, joint_depth=1),
+        balanced=ShallowField(width=192, context_width=96, context_depth=1, joint_depth=1),
         small=ShallowField(width=4, context_width=8, context_depth=1, joint_depth=0),
         half_width=4.0,
         negatives=15,
-        rounds=600,
+        rounds=400,
         batch=32,
-        rate=3e-3,
     ),
 }
 
@@ -77,32 +73,43 @@ SETTINGS = {
 def recipes(task: str, setting: Setting) -> dict[str, Recipe]:
     """A recipe for each profile."""
     base = recipe_for(task, "r-nce", warm_start="none")
+    ranking = _ranking(3e-3, setting)
+    warm = Stage("warm", setting.rounds // 2, (Phase("energy", "score", Optimizer(2e-3, warmup=20), 2, 256),))
 
-    def joint(proposal: NetworkConfig, late: bool = True) -> Recipe:
-        steps = 4 * setting.rounds
-        optimizer = Optimizer(setting.rate, warmup=3 * steps // 5 if late else 0, final_fraction=0.1)
-        phases = (
-            Phase("proposal", "match", optimizer, 4, 128),
-            Phase("energy", "rank", Optimizer(2e-3, final_fraction=0.1), 1, setting.batch),
+    def profile(proposal: NetworkConfig | None, *stages: Stage) -> Recipe:
+        method = RNCE(setting.energy, proposal, setting.half_width, negatives=setting.negatives, cells=8)
+        block = max(1, setting.rounds // POINTS)
+        return dataclasses.replace(base, method=method, stages=stages, ema=0.99, rounds_per_block=block)
+
+    def together(proposal: NetworkConfig) -> Recipe:
+        """The energy is ahead while the proposal learns at a fraction of its rate, which then catches up."""
+        half = setting.rounds // 2
+        slow, fast = (Phase("proposal", "match", Optimizer(rate), steps, 128) for rate, steps in ((1e-4, 1), (3e-3, 8)))
+        return profile(
+            proposal, Stage("ahead", half, (slow, ranking)), Stage("catch-up", half, (fast, _ranking(1e-3, setting)))
         )
-        return _with(base, setting, proposal, Stage("rank", setting.rounds, phases))
 
-    balanced, small = joint(setting.balanced), joint(setting.small)
-    alone = Stage("rank", setting.rounds, small.stages[0].phases[1:])
+    def pretrained(proposal: NetworkConfig, *between: Stage) -> Recipe:
+        learning = Phase("proposal", "match", Optimizer(3e-3), 8, 128)
+        return profile(
+            proposal,
+            Stage("pretrain", setting.rounds // 2, (learning,)),
+            *between,
+            Stage("rank", setting.rounds, (ranking,)),
+        )
+
     return {
-        "collapse": _with(base, setting, None, alone),
-        "joint, balanced": balanced,
-        "joint, small proposal": small,
-        "pre-trained, balanced": with_proposal(joint(setting.balanced, late=False), "pretrained"),
-        "pre-trained, small proposal": with_proposal(joint(setting.small, late=False), "pretrained"),
-        "score warm start": with_warm_start(balanced, "score"),
+        "collapse": profile(None, Stage("rank", setting.rounds // 2, (ranking,))),
+        "joint, balanced": together(setting.balanced),
+        "joint, small proposal": together(setting.small),
+        "pre-trained, balanced": pretrained(setting.balanced),
+        "pre-trained, small proposal": pretrained(setting.small),
+        "score warm start": pretrained(setting.balanced, warm),
     }
 
 
-def _with(base: Recipe, setting: Setting, proposal: NetworkConfig | None, *stages: Stage) -> Recipe:
-    method = RNCE(setting.energy, proposal, setting.half_width, negatives=setting.negatives, cells=8)
-    block = max(1, setting.rounds // POINTS)
-    return dataclasses.replace(base, method=method, stages=stages, ema=0.99, rounds_per_block=block)
+def _ranking(rate: float, setting: Setting) -> Phase:
+    return Phase("energy", "rank", Optimizer(rate, warmup=20, final_fraction=0.1), 1, setting.batch)
 
 
 def pinwheel() -> dict[str, Any]:
@@ -132,7 +139,7 @@ def profiles(task_name: str, task: Task, data: TrainingSet, rounds: int | None =
 
 def _profile(name: str, recipe: Recipe, task: Task, data: TrainingSet, chance: float) -> dict[str, Any]:
     run = train_curve(task, recipe, data)
-    ranked = [row for row in run.curve if row["stage"] == "rank"]
+    ranked = [row for row in run.curve if "rank" in row]
     first = sum(stage.rounds for stage in recipe.stages if stage.name == "pretrain")
     objective = np.array([-row["rank"] for row in ranked])
     final = float(objective[-len(objective) // 10 :].mean())
