@@ -47,7 +47,7 @@ class BatchedPolicy:
         self.plan_seconds: list[float] = []
         self.rows_per_plan = slots
         self._policy, self._shape = policy, (slots, action_dim)
-        self._since_plan = 0
+        self._lead, self._since_plan = int(getattr(policy, "lead", 0)), 0
 
     def reset(self, seeds: Sequence[int], mask: np.ndarray) -> None:
         """Pass on; rows are reset only where a plan is due anyway, so the next call plans."""
@@ -58,7 +58,7 @@ class BatchedPolicy:
         """One call for all rows; a row with a NaN fails alone."""
         begin = time.perf_counter()
         actions = np.asarray(_act(self._policy)(observation))
-        if self._since_plan % self.chunk == 0:
+        if self._since_plan == 0 or (self._since_plan + self._lead) % self.chunk == 0:
             self.plan_seconds.append(time.perf_counter() - begin)
         self._since_plan += 1
         if actions.shape != self._shape:
@@ -119,20 +119,22 @@ def is_own(policy: Any) -> bool:
 def policy_factory(name: str, **options: Any) -> Callable[[], Any]:
     """`module:factory`, a shipped policy's name or a checkpoint folder, as a function that makes the policy.
 
-    `options` that are not None (`samples`, `sampler`) reach the package's own policies through `with_options`; another
-    policy that has no `with_options` refuses them. `ranker` names the policy whose score picks among the candidates.
+    `options` that are not None (`samples`, `sampler`, `lead`) reach the package's own policies through `with_options`;
+    a policy without refuses them. `ranker` names the policy whose score picks among the candidates.
     """
-    options = {key: _setting(key, value) for key, value in options.items() if value is not None}
+    options = {key: value for key, value in options.items() if value is not None}
+    if "sampler" in options:
+        options["sampler"] = parse_sampler(options["sampler"])
     module_name, colon, attribute = name.partition(":")
     make = functools.partial(_load_own, name) if not colon else _imported(name, module_name, attribute)
     return functools.partial(_make, name, make, options)
 
 
-def _setting(key: str, value: Any) -> Any:
+def parse_sampler(text: str) -> str | dict[str, int | float | str]:
     """A sampler may be named, or changed in parts: `mcmc_steps=50,step_size=3e-4`."""
-    if key != "sampler" or "=" not in value:
-        return value
-    parts = (part.partition("=") for part in value.split(","))
+    if "=" not in text:
+        return text
+    parts = (part.partition("=") for part in text.split(","))
     return {name.strip(): _number(text.strip()) for name, _, text in parts}
 
 
@@ -155,6 +157,8 @@ def _make(name: str, make: Callable[[], Any], options: dict[str, Any]) -> Any:
     policy = policy.with_options(**options) if options else policy
     if ranker is None:
         return policy
+    if getattr(policy, "lead", 0):
+        raise ValueError("a plan made ahead cannot be ranked by another policy; leave out lead or ranker")
     judge = policy_factory(ranker)()
     for who, what in ((name, policy), (ranker, judge)):
         if not is_own(what):

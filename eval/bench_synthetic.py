@@ -160,14 +160,11 @@ def markdown(outcome: dict[str, Any]) -> str:
 
 def ship(methods: Sequence[str], runs: Path) -> None:
     """Copy trained policies into the package, with their curves."""
-    from rnce.policies.policy import PRETRAINED
+    from rnce.policies.shipping import ship as ship_one
 
     for problem in PROBLEMS:
         for method in methods:
-            source, target = runs / problem / method, PRETRAINED / problem / method
-            shutil.rmtree(target, ignore_errors=True)
-            shutil.copytree(source / "policy", target)
-            shutil.copy(source / "metrics.jsonl", target / "curve.jsonl")
+            ship_one(runs / problem / method, f"{problem}/{method}")
 
 
 def _write(file: Path, text: str) -> None:

@@ -42,8 +42,12 @@ class Checkpoint:
     score: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-def save_checkpoint(checkpoint: Checkpoint, folder: str | Path) -> None:
-    """Write to a temporary folder beside the target, then rename: a reader never sees half a checkpoint."""
+def save_checkpoint(checkpoint: Checkpoint, folder: str | Path, half: bool = False) -> None:
+    """Write to a temporary folder beside the target, then rename: a reader never sees half a checkpoint.
+
+    `half` writes the weights, but not the normaliser, in half precision: half the size, and what is lost is far below
+    what a policy could show.
+    """
     folder = Path(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     config = {
@@ -59,9 +63,8 @@ def save_checkpoint(checkpoint: Checkpoint, folder: str | Path) -> None:
     temporary = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         (temporary / CONFIG).write_text(json.dumps(config, indent=1) + "\n")
-        save_file(
-            flatten({"params": checkpoint.params, "normalizer": checkpoint.normalizer._asdict()}), temporary / WEIGHTS
-        )
+        params = jax.tree.map(np.float16, checkpoint.params) if half else checkpoint.params
+        save_file(flatten({"params": params, "normalizer": checkpoint.normalizer._asdict()}), temporary / WEIGHTS)
         os.chmod(temporary, 0o755)  # a private folder and file by default, but others may load the policy
         os.chmod(temporary / WEIGHTS, 0o644)
         if folder.exists():  # moved away first, so that at no time half of a checkpoint stands in its place
@@ -143,9 +146,9 @@ def unflatten(arrays: Mapping[str, np.ndarray], expected: Any, file: Path) -> An
             raise CheckpointError(f"{file}: key {name!r}: expected an array of {leaf.shape}, found none.")
         if arrays[name].shape != leaf.shape:
             raise CheckpointError(f"{file}: key {name!r}: expected shape {leaf.shape}, found {arrays[name].shape}.")
-        if arrays[name].dtype != leaf.dtype:
+        if arrays[name].dtype not in (leaf.dtype, np.float16):  # half precision is how policies may be stored
             raise CheckpointError(f"{file}: key {name!r}: expected {leaf.dtype}, found {arrays[name].dtype}.")
-        leaves.append(arrays[name])
+        leaves.append(arrays[name].astype(leaf.dtype))
     return jax.tree_util.tree_unflatten(structure, leaves)
 
 

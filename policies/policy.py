@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from rnce.policies.checkpoint import Checkpoint, context_shapes, load_checkpoint, save_checkpoint
+from rnce.policies.features import View
 from rnce.policies.methods import EnergySampler, encode
 from rnce.policies.networks.functional import Params, count_params
 from rnce.policies.observations import Observation, one_step, window
@@ -108,13 +109,13 @@ class Policy:
             checkpoint = dataclasses.replace(checkpoint, task=dataclasses.replace(checkpoint.task, execute=execute))
         return Policy(checkpoint, self.terms, self.lead if lead is None else lead)
 
-    def save(self, folder: str | Path) -> None:
-        """Write the checkpoint folder that `load_policy` reads."""
+    def save(self, folder: str | Path, half: bool = False) -> None:
+        """Write the checkpoint folder that `load_policy` reads; `half` in half precision, which is half the size."""
         if self.terms:
             raise ValueError(
                 "a composed policy holds Python functions and cannot be saved; save the policy it came from."
             )
-        save_checkpoint(self.checkpoint, folder)
+        save_checkpoint(self.checkpoint, folder, half)
 
     # The control loop
 
@@ -178,6 +179,15 @@ class Policy:
         """
         return Plan(*map(np.asarray, self._plan_batch(self._params, self._normalizer, dict(windows), seeds, plans)))
 
+    def traced_plan(self, key: Array, windows: Mapping[str, Array]) -> Plan:
+        """The plan as a pure function of a random key and one window, with the weights inside; for other programs.
+
+        Plan number i of an episode with seed s has the key `jax.random.fold_in(jax.random.key(s), i)`.
+        """
+        one = {name: value[None] for name, value in windows.items()}  # the program of a batch of one, to the bit
+        plan = jax.vmap(self._plan_with, (None, None, 0, 0))(self._params, self._normalizer, one, key[None])
+        return Plan(*(part[0] for part in plan))
+
     def warmup(self, batch: int | None = None) -> None:
         """Compile the plan before the first deadline; `batch` is the number of rows, None for one observation."""
         blank = {
@@ -240,6 +250,9 @@ class Policy:
         events, scores = self._method.sample(params, codes, key, self.samples, term)
         if scores is None:
             scores = self._method.score(params, codes, events, term)
+        return self._ranked(normalizer, view, events, scores)
+
+    def _ranked(self, normalizer: Normalizer, view: View, events: Array, scores: Array) -> Plan:
         # A sample that left the finite numbers never wins.
         ranked = jnp.where(jnp.isfinite(scores) & jnp.all(jnp.isfinite(events), axis=1), scores, -jnp.inf)
         actions = jax.vmap(lambda y: self.task.clip(to_actions(normalizer, view.frame, y)))(events)

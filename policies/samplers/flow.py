@@ -130,7 +130,12 @@ def sample_and_log_prob(
     flow: Flow, key: PRNGKeyArray, shape: tuple[int, int], times: Times, divergences: int
 ) -> tuple[Points, Float[Array, " n"]]:
     """Points at the last time of the grid and their log-probabilities, on two time scales."""
-    start, at = flow.prior_std * jax.random.normal(key, shape), moments(flow, times)
+    return carry(flow, jax.random.normal(key, shape), times, divergences)
+
+
+def carry(flow: Flow, noise: Points, times: Times, divergences: int) -> tuple[Points, Float[Array, " n"]]:
+    """Where the flow carries standard normal noise, and the log-probabilities there."""
+    start, at = flow.prior_std * noise, moments(flow, times)
     path = integrate(flow, start, at)
     return path[-1], prior_log_prob(flow, start) - _coarse_integral(flow, path, at, divergences)
 

@@ -62,7 +62,7 @@ def network(apply) -> Network:
     def with_divergence(params, prepared, y):
         return exact_divergence(lambda point: run(params, prepared, point), y)
 
-    prepare = lambda params, code, t: (code, t)  # noqa: E731
+    prepare = lambda params, code, t: (code, t)
     return Network(lambda key: {}, lambda params, context: jnp.zeros(0), prepare, run, with_divergence)
 
 

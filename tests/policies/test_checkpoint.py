@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import jax
 import numpy as np
 import pytest
 import tiny
@@ -13,6 +14,7 @@ from rnce.policies import METHODS, CheckpointError, Task, pretrained_policies
 from rnce.policies.checkpoint import load_checkpoint, save_checkpoint
 from rnce.policies.config import from_json, to_json
 from rnce.policies.presets import recipe_for
+from rnce.policies.shipping import ship
 
 TASK = Task(
     "robot", None, {"state": (3,)}, "state", action_dim=2, n_ctx=2, n_pred=3, execute=2, relative_to=("state", 0)
@@ -178,3 +180,19 @@ def test_shipped_policy_loads_and_acts(name):
 
 def shortest(sampler):
     return {"steps": 2} if hasattr(sampler, "steps") else {"flow_steps": 2, "sde_steps": 1, "mcmc_steps": 1}
+
+
+def test_shipped_in_half_precision_with_its_curve(tmp_path):
+    policy = tiny.untrained("nf", TASK)
+    policy.save(tmp_path / "run" / "policy")
+    (tmp_path / "run" / "metrics.jsonl").write_text('{"round": 1}\n')
+    target = ship(tmp_path / "run", "tiny/nf", {"steps": 3}, samples=2, root=tmp_path)
+    shipped = rnce.load_policy(str(target))
+    assert shipped.checkpoint.method.sampler.steps == 3
+    assert shipped.samples == 2
+    for ours, theirs in zip(jax.tree.leaves(policy.checkpoint.params), jax.tree.leaves(shipped.checkpoint.params)):
+        assert theirs.dtype == np.float32
+        np.testing.assert_allclose(theirs, ours, rtol=1e-3, atol=1e-6)
+    assert (target / "curve.jsonl").exists()
+    with pytest.raises(ValueError, match="no finished policy"):
+        ship(tmp_path, "tiny/nf")
