@@ -159,7 +159,7 @@ def path_planning_cpu(method: str) -> Recipe:
     return _robot(
         method,
         field=PairNetwork(width=256, depth=2, context_width=104, conditioning="shift"),
-        energy=PairNetwork(width=176, depth=1, context_width=88, conditioning="shift", time_transform="log"),
+        energy=PairNetwork(width=176, depth=2, context_width=80, conditioning="shift", time_transform="log"),
         proposal=ShallowField(width=256, context_width=128, context_depth=2, joint_depth=1),
         sampler=EnergySampler(flow_steps=16),
         batch=64,
