@@ -75,4 +75,5 @@ def label(result: dict) -> str:
     samples = "" if result.get("samples") is None else f" ℓ={result['samples']}"
     sampler = "" if result.get("sampler") is None else f" {result['sampler']}"
     ranker = "" if result.get("ranker") is None else f" ranked by {result['ranker']}"
-    return f"{result['policy']}{samples}{sampler}{ranker}"
+    lead = "" if result.get("lead") is None else f" planned {result['lead']} steps ahead"
+    return f"{result['policy']}{samples}{sampler}{ranker}{lead}"

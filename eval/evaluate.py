@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from rnce.eval.adapters import policy_factory
 from rnce.eval.journal import Journal
-from rnce.eval.latency import single_plan_seconds
+from rnce.eval.latency import Latency, plan_latency
 from rnce.eval.metrics import main_metric, modes_per_seed, per_seed, summarize
 from rnce.eval.ray_workers import run_on_ray
 from rnce.eval.rollout import Runner, ShardResult
@@ -28,8 +28,8 @@ class Result:
     plan_seconds: list[float] = field(repr=False)
     """of plans for `rows_per_plan` environments at once"""
     rows_per_plan: int
-    single_plan_seconds: list[float] = field(repr=False)
-    """of plans for one environment; empty where it was not measured apart"""
+    latency: Latency = field(repr=False)
+    """of plans for one environment; without any where it was not measured apart"""
     seconds: float
     interrupted: bool = False
 
@@ -39,11 +39,18 @@ class Result:
         return [episode for episode in self.episodes if episode.error is not None]
 
     def plan_ms(self) -> dict:
-        """Median and 95th percentile of the planning time in milliseconds, for one environment where that is known."""
+        """Median and 95th percentile of the planning time in milliseconds, for one environment where that is known.
+
+        There also the `deadline`, which is how long the actions of a chunk last, and the share of plans `late` for it.
+        """
         batch = {**_percentiles(self.plan_seconds), "environments": self.rows_per_plan}
-        if not self.single_plan_seconds:
+        seconds, deadline = self.latency
+        if not seconds:
             return batch
-        return {**_percentiles(self.single_plan_seconds), "environments": 1, "batch": batch}
+        timing = {**_percentiles(seconds), "environments": 1, "batch": batch}
+        if deadline is None:
+            return timing
+        return {**timing, "deadline": round(1000 * deadline, 3), "late": float(np.mean(np.array(seconds) > deadline))}
 
     def to_json(self) -> dict:
         """The result's JSON form; the keys are part of the interface."""
@@ -58,6 +65,7 @@ class Result:
             "samples": settings.samples,
             "sampler": settings.sampler,
             "ranker": settings.ranker,
+            "lead": settings.lead,
             "max_steps": settings.max_steps,
             "episodes": len(self.episodes) - len(self.failed),
             "metrics": summarize(self.episodes),
@@ -126,7 +134,7 @@ def evaluate(
         params=next((result.params for result in finished.values() if result.params is not None), None),
         plan_seconds=[seconds for result in known for seconds in result.plan_seconds],
         rows_per_plan=known[0].rows_per_plan if known else 1,
-        single_plan_seconds=single_plan_seconds(settings) if latency and not interrupted else [],
+        latency=plan_latency(settings) if latency and not interrupted else Latency([], None),
         seconds=time.perf_counter() - begin,
         interrupted=interrupted,
     )

@@ -1,6 +1,7 @@
 """How long one plan takes for one environment: what matters on a robot, and not what a batch of 64 tells."""
 
 import time
+from typing import NamedTuple
 
 from rnce.eval.adapters import is_own, policy_factory
 from rnce.eval.environments import make_env
@@ -9,12 +10,21 @@ from rnce.eval.settings import Settings
 PLANS, MOST_SECONDS = 50, 10.0
 
 
-def single_plan_seconds(settings: Settings) -> list[float]:
-    """Seconds of repeated plans in one environment, after a first one that compiles. Empty for a stranger's policy."""
-    policy = policy_factory(settings.policy, samples=settings.samples, sampler=settings.sampler)()
+class Latency(NamedTuple):
+    """Seconds of repeated plans, and how many seconds of actions one of them brings: the time there is for the next."""
+
+    seconds: list[float]
+    deadline: float | None
+
+
+def plan_latency(settings: Settings) -> Latency:
+    """Plans in one environment, after a first one that compiles. Nothing for a stranger's policy."""
+    policy = policy_factory(settings.policy, samples=settings.samples, sampler=settings.sampler, lead=settings.lead)()
     if not is_own(policy):
-        return []
+        return Latency([], None)
     env = make_env(settings.env, settings.max_steps, **dict(settings.env_options))
+    rate = env.metadata.get("render_fps")
+    deadline = (getattr(policy, "lead", 0) or policy.chunk) / rate if rate else None
     observation, _ = env.reset(seed=settings.seeds[0])
     env.close()
     policy.reset(seed=0)
@@ -24,4 +34,4 @@ def single_plan_seconds(settings: Settings) -> list[float]:
         begin = time.perf_counter()
         policy.plan(observation)
         seconds.append(time.perf_counter() - begin)
-    return seconds
+    return Latency(seconds, deadline)

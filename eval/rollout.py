@@ -40,7 +40,11 @@ class Runner:
         self._environments = make_environments(settings.env, slots, settings.max_steps, **dict(settings.env_options))
         (action_dim,) = self._environments.action_space.shape
         factory = policy_factory(
-            settings.policy, samples=settings.samples, sampler=settings.sampler, ranker=settings.ranker
+            settings.policy,
+            samples=settings.samples,
+            sampler=settings.sampler,
+            ranker=settings.ranker,
+            lead=settings.lead,
         )
         self._policy = adapt(factory, slots, action_dim)
         self._warm = False

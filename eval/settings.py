@@ -36,6 +36,8 @@ class Settings:
     sampler: str | None = None
     ranker: str | None = None
     """another policy, whose score picks among the candidates"""
+    lead: int | None = None
+    """steps before a chunk's end at which the next one is planned; None leaves the policy's own, mostly 0"""
     max_steps: int | None = None
     env_options: tuple[tuple[str, object], ...] = ()
     """keyword arguments of the environment, such as ("obs_type", "keypoints")"""

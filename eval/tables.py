@@ -61,7 +61,13 @@ def headline(result: dict) -> str:
         f"seeds {result['seeds'][0]}:{result['seeds'][1]} × {result['rollouts']}",
         f"{result['episodes']} episodes",
     ]
-    optional = {"samples": "ℓ = {}", "sampler": "sampler {}", "ranker": "ranked by {}", "params": "{:,} parameters"}
+    optional = {
+        "samples": "ℓ = {}",
+        "sampler": "sampler {}",
+        "ranker": "ranked by {}",
+        "lead": "planned {} steps ahead",
+        "params": "{:,} parameters",
+    }
     parts += [text.format(result[key]) for key, text in optional.items() if result.get(key) is not None]
     return " · ".join(parts)
 
@@ -72,7 +78,11 @@ def planning_line(result: dict) -> str:
     if plan["p50"] is None:
         return "planning time: not measured"
     environments = "one environment" if plan["environments"] == 1 else f"{plan['environments']} environments at once"
-    return f"plan for {environments}: {plan['p50']:.2f} ms median, {plan['p95']:.2f} ms 95th percentile"
+    line = f"plan for {environments}: {plan['p50']:.2f} ms median, {plan['p95']:.2f} ms 95th percentile"
+    if "deadline" not in plan:
+        return line
+    late = f"{plan['late']:.0%} LATE" if plan["late"] else "none late"
+    return f"{line}; {late} (due after {plan['deadline']:.0f} ms)"
 
 
 def failures(result: dict, most: int = 5) -> list[str]:

@@ -17,6 +17,7 @@ def evaluate(
     samples: str | None = None,
     sampler: str | None = None,
     ranker: str | None = None,
+    lead: int | None = None,
     env: str | None = None,
     max_steps: int | None = None,
     video: Path | None = None,
@@ -40,6 +41,7 @@ def evaluate(
         samples: Candidates ranked per plan; several numbers such as 1,8,48 show what ranking brings.
         sampler: The policy's sampler, by name.
         ranker: Another policy, by whose score the candidates are ranked.
+        lead: Plan each next chunk this many steps before it is needed, as a robot does that moves on while it plans.
         env: Environment id, where the policy does not name its own.
         max_steps: Length of an episode, where it is not the environment's own.
         video: Folder for videos of the first four seeds.
@@ -57,6 +59,7 @@ def evaluate(
         rollouts=rollouts,
         sampler=sampler,
         ranker=ranker,
+        lead=lead,
         env=env,
         max_steps=max_steps,
         video=video,

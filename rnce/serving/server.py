@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from rnce.policies import Policy
@@ -193,6 +194,9 @@ class Server:
         return None
 
     async def _connection(self, socket: ServerConnection) -> None:
+        if self._open >= self._limits.connections:  # others were quicker since it was admitted
+            await socket.close(CloseCode.TRY_AGAIN_LATER)
+            return
         session = Session(self._policy, self._batcher.plan, self._lead, self.timing)
         gone = asyncio.ensure_future(socket.wait_closed())
         self._open += 1

@@ -1,5 +1,6 @@
 """The harness with the package's own policies: planned in batches, ranked, timed, benched."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -12,10 +13,12 @@ from rnce.eval.bench_policies import bench_policies, results_markdown
 from rnce.eval.demonstrator import against_demonstrator, demonstrator
 from rnce.eval.environments import make_env
 from rnce.eval.evaluate import evaluate
+from rnce.eval.latency import Latency
 from rnce.eval.protocols import PROTOCOLS, Protocol, paper_numbers
 from rnce.eval.rollout import Runner
 from rnce.eval.run import evaluate_and_write
 from rnce.eval.settings import Job, Settings
+from rnce.eval.tables import headline, planning_line
 
 OWN = "peer_policies:LikeOwn"
 
@@ -57,6 +60,28 @@ def test_planning_time_is_that_of_one_environment(result):
     assert plan["environments"] == 1
     assert plan["batch"]["environments"] == 4
     assert 0 < plan["p50"] <= plan["p95"]
+    assert plan["deadline"] == 1000  # ten waypoints, ten a second
+    assert plan["late"] == 0
+
+
+def test_plans_made_ahead():
+    """The harness with a lead follows the control loop with a lead; one beyond the plan is refused."""
+    settings = Settings("tiny_policies:push", "PushT-v0", (50_000, 50_003), rollouts=1, lead=4, max_steps=20)
+    document = evaluate(settings, progress=False).to_json()
+    assert document["lead"] == 4
+    assert document["plan_ms"]["deadline"] == 400
+    assert not document["failed"]
+    assert "planned 4 steps ahead" in headline(document)
+    with pytest.raises(ValueError, match="lead=9: use 0 to 8"):
+        evaluate(dataclasses.replace(settings, lead=9), progress=False)
+    with pytest.raises(ValueError, match="leave out lead or ranker"):
+        evaluate(dataclasses.replace(settings, ranker="tiny_policies:push"), progress=False)
+
+
+def test_late_plans_are_said(result):
+    late = dataclasses.replace(result, latency=Latency([0.5, 0.1, 0.1, 0.1], 0.2))
+    assert late.to_json()["plan_ms"]["late"] == 0.25
+    assert "25% LATE (due after 200 ms)" in planning_line(late.to_json())
 
 
 def test_ranking_by_itself_changes_nothing_and_by_another_does(result):

@@ -10,7 +10,7 @@ from rnce.policies.checkpoint import Checkpoint, context_shapes
 from rnce.policies.methods import NF, FlowSampler, init
 from rnce.policies.networks import ResidualMLP
 from rnce.policies.task import Normalizer
-from rnce.training import PATH_PLANNING
+from rnce.training import PATH_PLANNING, PUSHT
 
 
 def tiny(task, seed: int, scale: float) -> Policy:
@@ -33,3 +33,7 @@ def _feature_count(task) -> int:
 
 def path() -> Policy:
     return tiny(PATH_PLANNING, 0, 0.05)
+
+
+def push() -> Policy:
+    return tiny(PUSHT, 0, 20.0)
