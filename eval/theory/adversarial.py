@@ -26,7 +26,7 @@ def small_recipe(training: ProposalTraining, rounds: int) -> Recipe:
     return dataclasses.replace(recipe, stages=stages, ema=0.99, rounds_per_block=max(1, rounds // POINTS))
 
 
-def adversarial(rounds: int = 1000, seeds: int = 2) -> dict[str, Any]:
+def adversarial(rounds: int = 800, seeds: int = 2) -> dict[str, Any]:
     """Both trainings from the same seeds."""
     task, data = load_training("pinwheel")
     rows = []

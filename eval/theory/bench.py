@@ -46,9 +46,9 @@ DIGITS = 7  # that are kept of a number
 def run_part(name: str, data: Path | None = None) -> dict[str, Any]:
     """One part, as JSON can hold it, with the seconds it took."""
     began, cpu = time.monotonic(), time.process_time()
-    figures = PARTS[name](data) if name == "profiles-path-planning" else PARTS[name]()
+    numbers = PARTS[name](data) if name == "profiles-path-planning" else PARTS[name]()
     spent = {"seconds": time.monotonic() - began, "cpu_seconds": time.process_time() - cpu}
-    return plain(figures | spent)
+    return plain(numbers | spent)
 
 
 def bench(names: Sequence[str], out: Path, *, data: Path | None = None, workers: int = 2) -> dict[str, Any]:
@@ -59,16 +59,17 @@ def bench(names: Sequence[str], out: Path, *, data: Path | None = None, workers:
     began = time.monotonic()
     with tqdm(total=len(names), unit="claim", dynamic_ncols=True) as bar:
         for name, part in _computed(names, data, workers):
-            outcome["parts"][name] = part
+            known = outcome["parts"] | {name: part}
+            outcome["parts"] = {name: known[name] for name in PARTS if name in known}
+            write_json(file, outcome)  # now: a run that is stopped keeps what it has
+            figures.draw(name, part, out / "theory")
             bar.set_postfix_str(name)
             bar.update()
-    outcome["parts"] = {name: outcome["parts"][name] for name in PARTS if name in outcome["parts"]}
     if len(names) == len(PARTS):
-        outcome |= {"minutes": round((time.monotonic() - began) / 60, 1), "workers": workers}
-        outcome["cpu_minutes"] = round(sum(part["cpu_seconds"] for part in outcome["parts"].values()) / 60, 1)
-    write_json(file, outcome)
-    for name in names:
-        figures.draw(name, outcome["parts"][name], out / "theory")
+        cpu = sum(part["cpu_seconds"] for part in outcome["parts"].values())
+        spent = {"minutes": (time.monotonic() - began) / 60, "cpu_minutes": cpu / 60, "workers": workers}
+        outcome |= plain(spent)
+        write_json(file, outcome)
     return outcome
 
 

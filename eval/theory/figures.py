@@ -75,6 +75,7 @@ def any_proposal(part: dict[str, Any]) -> Figure:
     left.legend(loc="upper left", fontsize=7)
     right.set(xlabel="n", ylabel="RMS error of the mean", title="dashed: from −∇²L⁻¹")
     right.minorticks_off()
+    right.set_yticks([0.02, 0.05, 0.1, 0.2], ["0.02", "0.05", "0.1", "0.2"])
     right.set_xticks(n, [f"{value:g}" for value in n])
     return figure
 
@@ -117,7 +118,7 @@ def fisher(part: dict[str, Any]) -> Figure:
     axes.bar(x + 0.27, simulated, 0.26, yerr=half, color=COLORS[1], label="estimates: n·FI / (1 + 1/K)")
     axes.set_xticks(x, [f"N({row['mean']:g}, {row['std']:g}²)" for row in rows])
     axes.set_ylabel("tr(I⁻¹J)")
-    axes.legend(fontsize=7)
+    axes.legend(fontsize=7, loc="upper right", bbox_to_anchor=(1.0, 0.98))
     return figure
 
 

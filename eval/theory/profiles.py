@@ -21,7 +21,7 @@ from rnce.policies.presets import recipe_for
 from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
 from rnce.training import load_training
 
-POINTS = 60  # of a curve
+POINTS = 60  # of a curve; they divide the rounds of every stage, so that it compiles once
 SCENES = 64  # planned where no data are given
 
 
@@ -55,7 +55,7 @@ SETTINGS = {
         small=ConcatSquash(width=16, depth=2),
         half_width=30.0,
         negatives=9,
-        rounds=1000,
+        rounds=720,
         batch=64,
     ),
     "path-planning": Setting(
@@ -64,7 +64,7 @@ SETTINGS = {
         small=ShallowField(width=4, context_width=8, context_depth=1, joint_depth=0),
         half_width=4.0,
         negatives=15,
-        rounds=400,
+        rounds=360,
         batch=32,
     ),
 }
