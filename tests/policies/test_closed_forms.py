@@ -18,7 +18,7 @@ from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
 from rnce.policies.samplers.flow import cumulative_integral
 
 DIFFUSION = EDM(sigma_data=1.0, sigma_min=0.01, sigma_max=40.0)
-INTERPOLANTS = {"trigonometric": Interpolant("trigonometric"), "linear": Interpolant("linear", alpha=1.0)}
+INTERPOLANTS = {"trigonometric": Interpolant("trigonometric"), "linear": Interpolant("linear")}
 PARAMS, CODES = {FIELD: {}}, {FIELD: jnp.zeros(0)}
 ACCURATE = FlowSampler(steps=504, divergences=64)
 
