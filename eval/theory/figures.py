@@ -50,7 +50,7 @@ def density_ratio(part: dict[str, Any]) -> Figure:
             text = f"{label}: RMS {row['rms_from_' + key]:.2f} nats"
             axes.scatter(part[key], energies, s=5, color=COLORS[i], alpha=0.7, lw=0, label=text)
         axes.axline((0, 0), slope=1, color=GREY, lw=0.8)
-        axes.set(title=f"energy of {title}", xlabel="log p/q or log p at the data, centred", xlim=(-3, 2), ylim=(-3, 2))
+        axes.set(title=f"energy of {title}", xlabel="log p/q or log p at the data, centred", xlim=(-3, 3), ylim=(-3, 3))
         axes.legend(loc="upper left", fontsize=7)
     panels[0].set_ylabel("energy, centred")
     return figure
