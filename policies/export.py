@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import export as jax_export
+from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Array, Float
 
 from rnce.policies.methods import encode
@@ -58,10 +59,12 @@ def to_onnx(policy: Policy) -> bytes:
     except ImportError as error:
         raise ImportError("writing ONNX needs jax2onnx: pip install 'rnce[onnx]'") from error
     shapes = window_shapes(policy)
-    noise = jax.ShapeDtypeStruct((policy.samples, policy.task.dim), np.float32)
+    inputs = [jax.ShapeDtypeStruct((policy.samples, policy.task.dim), np.float32), *shapes.values()]
+    # Traced here and not by jax2onnx, which would put operators of its own in place of layers, and cannot batch them.
+    traced = jax.make_jaxpr(lambda noise, *windows: plan_from_noise(policy, noise, dict(zip(shapes, windows))))(*inputs)
     model: Any = jax2onnx.to_onnx(
-        lambda noise, *windows: plan_from_noise(policy, noise, dict(zip(shapes, windows))),
-        [noise, *shapes.values()],
+        lambda *values: jaxpr_as_fun(traced)(*values)[0],
+        inputs,
         model_name=policy.name,
         input_names=["noise", *shapes],
         output_names=["actions"],
@@ -78,10 +81,10 @@ def plan_from_noise(policy: Policy, noise: Float[Array, "n dim"], window: dict[s
     flow = make_flow(policy._method.networks["field"], bridge, params["field"], codes["field"])
     times = bridge.grid(settings.sampler.steps)
     if policy.samples == 1:  # nothing to rank
-        events = flows.integrate(flow, flow.prior_std * noise, times)[-1]
+        events = flows.integrate_plainly(flow, flow.prior_std * noise, flows.moments(flow, times))[-1]
         scores = jnp.zeros(1)
     else:
-        events, scores = flows.carry(flow, noise, times, settings.sampler.divergences)
+        events, scores = flows.carry(flow, noise, times, settings.sampler.divergences, flows.integrate_plainly)
     return policy._ranked(policy._normalizer, view, events, scores).actions
 
 

@@ -184,8 +184,9 @@ class Policy:
 
         Plan number i of an episode with seed s has the key `jax.random.fold_in(jax.random.key(s), i)`.
         """
-        one = {name: value[None] for name, value in windows.items()}  # the program of a batch of one, to the bit
-        plan = jax.vmap(self._plan_with, (None, None, 0, 0))(self._params, self._normalizer, one, key[None])
+        one = {name: value[None] for name, value in windows.items()}  # the program of a batch of one,
+        weights = jax.lax.optimization_barrier((self._params, self._normalizer))  # unfolded: to the bit
+        plan = jax.vmap(self._plan_with, (None, None, 0, 0))(*weights, one, key[None])
         return Plan(*(part[0] for part in plan))
 
     def warmup(self, batch: int | None = None) -> None:

@@ -78,6 +78,19 @@ def integrate(
     return jnp.concatenate([start[None], path])
 
 
+def integrate_plainly(flow: Flow, start: Points, at: Moments) -> Float[Array, "times n dim"]:
+    """As `integrate`, written out, for programs to be translated: diffrax's loop has operators that only XLA knows."""
+
+    def step(y: Points, ends: tuple[Moments, Moments]) -> tuple[Points, Points]:
+        width = ends[1].times - ends[0].times
+        slope = flow.velocity(ends[0].prepared, y)
+        y = y + 0.5 * width * (slope + flow.velocity(ends[1].prepared, y + width * slope))
+        return y, y
+
+    _, path = jax.lax.scan(step, start, (select(at, slice(None, -1)), select(at, slice(1, None))))
+    return jnp.concatenate([start[None], path])
+
+
 def coarse_indices(steps: int, divergences: int) -> Int[Array, " coarse"]:
     """`divergences` grid indices, spread evenly, ends included."""
     return jnp.linspace(0, steps, min(divergences, steps + 1)).round().astype(int)
@@ -133,7 +146,9 @@ def sample_and_log_prob(
     return carry(flow, jax.random.normal(key, shape), times, divergences)
 
 
-def carry(flow: Flow, noise: Points, times: Times, divergences: int) -> tuple[Points, Float[Array, " n"]]:
+def carry(
+    flow: Flow, noise: Points, times: Times, divergences: int, integrate: Callable = integrate
+) -> tuple[Points, Float[Array, " n"]]:
     """Where the flow carries standard normal noise, and the log-probabilities there."""
     start, at = flow.prior_std * noise, moments(flow, times)
     path = integrate(flow, start, at)
