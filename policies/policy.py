@@ -185,8 +185,8 @@ class Policy:
         Plan number i of an episode with seed s has the key `jax.random.fold_in(jax.random.key(s), i)`.
         """
         one = {name: value[None] for name, value in windows.items()}  # the program of a batch of one,
-        weights = jax.lax.optimization_barrier((self._params, self._normalizer))  # unfolded: to the bit
-        plan = jax.vmap(self._plan_with, (None, None, 0, 0))(*weights, one, key[None])
+        params, normalizer = jax.lax.optimization_barrier((self._params, self._normalizer))  # unfolded: to the bit
+        plan = jax.vmap(self._plan_with, (None, None, 0, 0))(params, normalizer, one, key[None])
         return Plan(*(part[0] for part in plan))
 
     def warmup(self, batch: int | None = None) -> None:

@@ -49,7 +49,7 @@ def test_acts_like_the_local_policy_to_the_bit(remote, policy):
 def test_every_plain_message_is_answered_by_a_plan(server, policy):
     """The openpi way: metadata first, then a chunk and its scores for each observation; the history goes on."""
     with connect(server.url) as raw:
-        metadata = unpack(raw.recv(timeout=30))
+        metadata = unpack(raw.recv(timeout=30, decode=False))
         assert metadata["observation"] == {"state": {"shape": [5], "dtype": "<f4"}}
         assert metadata["actions"]["shape"] == [16, 2]
         assert (metadata["env_id"], metadata["execute"], metadata["n_ctx"]) == ("PushT-v0", 8, 2)
@@ -276,7 +276,7 @@ def test_tokens(policy):
                 RemotePolicy(port=server.port, token=token)
         for scheme in ("Api-Key", "Bearer"):
             with connect(server.url, additional_headers={"Authorization": f"{scheme} open sesame"}) as raw:
-                assert unpack(raw.recv(timeout=10))["policy"] == "pusht/nf"
+                assert unpack(raw.recv(timeout=10, decode=False))["policy"] == "pusht/nf"
 
 
 def test_limits(policy):
