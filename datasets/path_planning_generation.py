@@ -96,8 +96,9 @@ def make_batch(seeds: range, config: GenerationConfig) -> dict[str, np.ndarray]:
     )
     scene = np.repeat(np.arange(len(solved)), config.paths)
     circles = obstacles[solved][scene]
-    snippets, snippet_scene = _snippets(keys[1], rng, paths, scene, circles, config)
-    recoveries, recovery_scene = _recoveries(keys[2], rng, paths, scene, circles, config)
+    quick = even_speed(paths, paths.shape[1] - config.snippets.spare) if config.snippets.spare else paths
+    snippets, snippet_scene = _snippets(keys[1], rng, quick, scene, circles, config)
+    recoveries, recovery_scene = _recoveries(keys[2], rng, quick, scene, circles, config)
     return {
         "paths": paths,
         "path_scene": scene.astype(np.int32),
@@ -118,8 +119,9 @@ def _snippets(
     config: GenerationConfig,
 ) -> tuple[np.ndarray, np.ndarray]:
     """One snippet of each path for each plan of a rollout."""
-    plans = plan_times(config.planner.waypoints)
+    plans = plan_times(paths.shape[1])
     jitter = rng.integers(-config.snippets.jitter, config.snippets.jitter + 1, (len(paths), len(plans)))
+    jitter[:, -1] += rng.integers(0, config.snippets.spare + 1, len(paths))  # up to waiting at the goal
     times = np.where(plans > 0, plans + jitter, 0).reshape(-1)
     owner = np.repeat(np.arange(len(paths)), len(plans))
     cut = cut_and_refine(key, paths[owner], times, circles[owner], config.snippets, config.planner)
@@ -135,7 +137,7 @@ def _recoveries(
     config: GenerationConfig,
 ) -> tuple[np.ndarray, np.ndarray]:
     """So many snippets from off the path that they are the share asked for, but for those that had to be dropped."""
-    plans = plan_times(config.planner.waypoints)
+    plans = plan_times(paths.shape[1])
     share = config.snippets.recoveries
     per_plan = round(len(paths) * len(plans) * share / (1 - share) / (len(plans) - 1))
     found = [(np.empty((0, SNIPPET, 2), np.float32), np.empty(0, np.int64))]

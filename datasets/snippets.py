@@ -31,6 +31,8 @@ class SnippetConfig:
     recovery_size: float = 0.03
     """standard deviation of the displacement, in x and in y; a usual step is 0.03"""
     replanning: Schedule = Schedule(30, 16, 0.5, 0.05, smoothing=0.003)
+    spare: int = 0
+    """waypoints that are left at the goal: a policy that learns to arrive early can afford to lose time on its way"""
 
     def __post_init__(self) -> None:
         if not 0 <= self.recoveries < 1:
@@ -39,19 +41,22 @@ class SnippetConfig:
             raise ValueError(f"recovery_size must be in (0, 0.2], got {self.recovery_size}")
         if not 0 <= self.jitter < N_PRED:
             raise ValueError(f"jitter must be in [0, {N_PRED}), got {self.jitter}")
+        if not 0 <= self.spare <= 20:
+            raise ValueError(f"spare must be in [0, 20], got {self.spare}")
 
 
-def even_speed(paths: Float[np.ndarray, "m n 2"]) -> Float[np.ndarray, "m n 2"]:
-    """The same ways at constant speed.
+def even_speed(paths: Float[np.ndarray, "m n 2"], waypoints: int | None = None) -> Float[np.ndarray, "m k 2"]:
+    """The same ways at constant speed, in as many waypoints or in so many.
 
     That is where the planner's cost would lead in the end. It makes a history tell how much time is left: a policy that
     keeps its speed arrives with the last waypoint.
     """
+    waypoints = waypoints or paths.shape[1]
     steps = np.linalg.norm(np.diff(paths.astype(np.float64), axis=1), axis=-1)
     travelled = np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0)))
-    marks = np.linspace(0, travelled[:, -1], paths.shape[1], axis=1)
+    marks = np.linspace(0, travelled[:, -1], waypoints, axis=1)
     even = [[np.interp(m, t, path[:, d]) for d in (0, 1)] for m, t, path in zip(marks, travelled, paths)]
-    even = np.asarray(even, np.float32).reshape(len(paths), 2, paths.shape[1]).swapaxes(1, 2)
+    even = np.asarray(even, np.float32).reshape(len(paths), 2, waypoints).swapaxes(1, 2)
     even[:, [0, -1]] = paths[:, [0, -1]]
     return even
 

@@ -11,6 +11,7 @@ def data_path_planning(
     margin: float = 0.05,
     recoveries: float = 0.4,
     recovery_size: float = 0.03,
+    spare: int = 8,
 ) -> None:
     """Plan demonstrations for path planning: whole paths, snippets of them, and recoveries.
 
@@ -26,12 +27,13 @@ def data_path_planning(
         margin: Clearance that the planner aims at.
         recoveries: Share of snippets that begin off the demonstrated path.
         recovery_size: How far off, as a standard deviation.
+        spare: Waypoints by which snippets hurry, to wait at the goal: a policy that loses some time still arrives.
     """
     from rnce.datasets.path_planning_generation import GenerationConfig, generate
     from rnce.datasets.snippets import SnippetConfig
     from rnce.datasets.stochgpmp import PlannerConfig
 
     planner = PlannerConfig(margin=margin)
-    snippets = SnippetConfig(recoveries=recoveries, recovery_size=recovery_size)
+    snippets = SnippetConfig(recoveries=recoveries, recovery_size=recovery_size, spare=spare)
     generate(out, GenerationConfig(scenes, seed, paths, planner, snippets))
     print(f"made {out}")

@@ -1,5 +1,7 @@
 """Snippets, recoveries and the store."""
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -55,6 +57,18 @@ def test_even_speed_by_hand():
     np.testing.assert_allclose(even_speed(path[None])[0], [[0, 0], [0.2, 0], [0.3, 0.1], [0.3, 0.3]], atol=1e-6)
     np.testing.assert_allclose(even_speed(arc()[None])[0], arc(), atol=1e-6)
     assert even_speed(path[None][:0]).shape == (0, 4, 2)
+    np.testing.assert_allclose(even_speed(arc()[None], 42)[0], arc(42), atol=1e-3)
+
+
+def test_with_waypoints_to_spare_the_last_plan_may_wait_at_the_goal():
+    config = GenerationConfig(planner=FAST, snippets=replace(SNIPPETS, spare=8))
+    paths, scene = np.repeat(arc(42)[None], 32, axis=0), np.zeros(32, int)
+    rng, circles = np.random.default_rng(0), np.repeat(CIRCLE[None], 32, axis=0)
+    got, _ = generation._snippets(jax.random.key(0), rng, paths, scene, circles, config)
+    last = got.reshape(32, 5, 13, 2)[:, -1]
+    waiting = (last == arc(42)[-1]).all(axis=(1, 2))
+    assert 0 < waiting.sum() < 32
+    np.testing.assert_array_equal(last[:, -2:], np.broadcast_to(arc(42)[-1], (32, 2, 2)))
 
 
 def test_snippets_are_pieces_of_the_path():
