@@ -1,8 +1,10 @@
 """Requests of many robots, planned in one compiled call.
 
-Batches have fixed sizes (powers of four), compiled before the first request; empty rows repeat the last. While one
-batch is computed the next one gathers. When a batch has been answered its robots come back almost together, so the next
-one waits for about as many, a few milliseconds at most; a robot that is alone never waits.
+Batches have fixed sizes (powers of two), compiled before the first request; empty rows repeat the last. Two calls are
+under way at a time, each for half of the robots that are there: while one half is computed, the answers to the other
+half are sent and its next requests come in, so that the processor never waits for the network. Robots that were
+answered together come back almost together, so a call waits for its half, a few milliseconds at most; a robot that is
+alone never waits.
 """
 
 import asyncio
@@ -15,27 +17,29 @@ import numpy as np
 from rnce.policies import Plan, Policy
 from rnce.policies.realtime import Planned, PlanRequest
 
-GATHER_SHARE, LONGEST_GATHER = 0.25, 0.005  # of the last plan's time, and seconds
+CALLS = 2  # under way at a time
+GATHER_SHARE, LONGEST_GATHER = 0.25, 0.005  # of the last call's time, and seconds
 
 
 class Batcher:
-    """Plans for whoever asks, in the order of asking. One thread computes; the event loop stays free."""
+    """Plans for whoever asks, in the order of asking. Threads compute; the event loop stays free."""
 
     def __init__(self, policy: Policy, max_batch: int) -> None:
         if max_batch < 1:
             raise ValueError(f"max_batch={max_batch}: use at least 1.")
-        self.sizes = [size for size in (1, 4, 16, 64, 256) if size < max_batch] + [max_batch]
+        self.sizes = [*(2**i for i in range((max_batch - 1).bit_length())), max_batch]
         self._policy = policy
         self._waiting: deque[tuple[PlanRequest, float, asyncio.Future[tuple[Planned, int]]]] = deque()
         self._arrived = asyncio.Event()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rnce-plan")
-        self._recent = (0, 0)  # robots in the last two batches
+        self._threads = ThreadPoolExecutor(CALLS, thread_name_prefix="rnce-plan")
+        self._computing = 0  # robots whose plans are being made
+        self._recent = deque([0, 0], maxlen=2)  # robots that were there when the last calls began
         self._last_seconds = 0.0
 
     def warm(self) -> None:
         """Compile every size."""
-        for size in self.sizes:
-            self._policy.warmup(size)
+        for _ in self._threads.map(self._policy.warmup, self.sizes):
+            pass
 
     async def plan(self, request: PlanRequest) -> tuple[Planned, int]:
         """One robot's plan, with its time from the request on, and how many were planned together."""
@@ -46,38 +50,32 @@ class Batcher:
 
     async def run(self) -> None:
         """Answer requests until cancelled."""
-        loop = asyncio.get_running_loop()
         try:
-            while True:
-                await self._gather()
-                batch = self._take()
-                if not batch:
-                    continue
-                began = time.perf_counter()
-                try:
-                    plan = await loop.run_in_executor(self._thread, self._compute, [request for request, _, _ in batch])
-                except Exception as error:
-                    for _, _, future in batch:
-                        if not future.done():
-                            future.set_exception(error)
-                    continue
-                now = time.perf_counter()
-                self._last_seconds, self._recent = now - began, (self._recent[1], len(batch))
-                for row, (_, asked, future) in enumerate(batch):
-                    if not future.done():
-                        own = Plan(*(part[row : row + 1] for part in plan))
-                        future.set_result((Planned(own, now - asked), len(batch)))
+            await asyncio.gather(*(self._calls() for _ in range(CALLS)))
         finally:
-            self._thread.shutdown(wait=False, cancel_futures=True)
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _calls(self) -> None:
+        """One call after the other."""
+        while True:
+            await self._gather()
+            batch = self._take()
+            if not batch:
+                continue
+            self._computing += len(batch)
+            try:
+                await self._answer(batch)
+            finally:
+                self._computing -= len(batch)
 
     async def _gather(self) -> None:
         """Until somebody waits; then a moment more, if others are likely to come."""
         while not self._waiting:
             self._arrived.clear()
             await self._arrived.wait()
-        expected = min(max(self._recent), self.sizes[-1])
+        half = min(-(-max(self._recent) // CALLS), self.sizes[-1])
         until = time.perf_counter() + min(LONGEST_GATHER, GATHER_SHARE * self._last_seconds)
-        while len(self._waiting) < expected and (left := until - time.perf_counter()) > 0:
+        while len(self._waiting) < half and (left := until - time.perf_counter()) > 0:
             self._arrived.clear()
             try:
                 await asyncio.wait_for(self._arrived.wait(), left)
@@ -85,12 +83,31 @@ class Batcher:
                 return
 
     def _take(self) -> list[tuple[PlanRequest, float, asyncio.Future[tuple[Planned, int]]]]:
-        batch = []
-        while self._waiting and len(batch) < self.sizes[-1]:
+        there = len(self._waiting) + self._computing
+        half, batch = -(-there // CALLS), []
+        while self._waiting and len(batch) < min(half, self.sizes[-1]):
             entry = self._waiting.popleft()
-            if not entry[2].done():  # its robot has gone
+            if not entry[2].done():  # otherwise its robot has gone
                 batch.append(entry)
+        if batch:
+            self._recent.append(there)
         return batch
+
+    async def _answer(self, batch: list[tuple[PlanRequest, float, asyncio.Future[tuple[Planned, int]]]]) -> None:
+        began, requests = time.perf_counter(), [request for request, _, _ in batch]
+        try:
+            plan = await asyncio.get_running_loop().run_in_executor(self._threads, self._compute, requests)
+        except Exception as error:
+            for _, _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        now = time.perf_counter()
+        self._last_seconds = now - began
+        for row, (_, asked, future) in enumerate(batch):
+            if not future.done():
+                own = Plan(*(part[row : row + 1] for part in plan))
+                future.set_result((Planned(own, now - asked), len(batch)))
 
     def _compute(self, requests: list[PlanRequest]) -> Plan:
         size = next(size for size in self.sizes if size >= len(requests))

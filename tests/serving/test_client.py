@@ -41,6 +41,12 @@ print(sorted({{name.split(".")[0] for name in sys.modules}} & {{"jax", "gymnasiu
     assert result.stdout.strip() == "[]"
 
 
+def test_a_missing_extra_is_named():
+    code = "import sys; sys.modules['msgpack'] = None; import rnce.client"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: serving and its client need websockets and msgpack: pip install 'rnce[serve]'" in result.stderr
+
+
 def test_no_jax_where_there_is_jax():
     code = "import sys, rnce.client; print('jax' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "False"
