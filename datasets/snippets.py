@@ -51,12 +51,12 @@ def even_speed(paths: Float[np.ndarray, "m n 2"], waypoints: int | None = None) 
     That is where the planner's cost would lead in the end. It makes a history tell how much time is left: a policy that
     keeps its speed arrives with the last waypoint.
     """
-    waypoints = waypoints or paths.shape[1]
+    n = paths.shape[1] if waypoints is None else waypoints
     steps = np.linalg.norm(np.diff(paths.astype(np.float64), axis=1), axis=-1)
     travelled = np.pad(np.cumsum(steps, axis=1), ((0, 0), (1, 0)))
-    marks = np.linspace(0, travelled[:, -1], waypoints, axis=1)
+    marks = np.linspace(0, travelled[:, -1], n, axis=1)
     even = [[np.interp(m, t, path[:, d]) for d in (0, 1)] for m, t, path in zip(marks, travelled, paths)]
-    even = np.asarray(even, np.float32).reshape(len(paths), 2, waypoints).swapaxes(1, 2)
+    even = np.asarray(even, np.float32).reshape(len(paths), 2, n).swapaxes(1, 2)
     even[:, [0, -1]] = paths[:, [0, -1]]
     return even
 

@@ -59,7 +59,7 @@ class ContextualModule(Protocol):
         """Everything that depends on the context and the time alone, shared by all events."""
         ...
 
-    def __call__(self, prepared: Prepared, y: Float[Array, " dim"]) -> Float[Array, "..."]:
+    def __call__(self, prepared: Prepared, y: Float[Array, " dim"], /) -> Float[Array, "..."]:
         """The field or the energy of one event at one time."""
         ...
 

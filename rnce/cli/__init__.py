@@ -35,6 +35,7 @@ COMMANDS: dict[str, str] = {
     "bench latency": "rnce.cli.bench_speed_command:bench_latency",
     "bench serve": "rnce.cli.bench_serve_command:bench_serve",
     "bench soak": "rnce.cli.bench_serve_command:bench_soak",
+    "bench composition": "rnce.cli.eval_bench_command:composition",
     "bench samplers": "rnce.cli.eval_bench_command:samplers",
     "bench env": "rnce.cli.bench_env_command:bench_env",
     "bench harness": "rnce.cli.eval_bench_command:harness",

@@ -113,6 +113,30 @@ def samplers(
     print(bench_samplers(policy, parse_seeds(seeds), rollouts, samples, counts, out, workers))
 
 
+def composition(
+    policy: Annotated[str, tyro.conf.Positional] = "path-planning/r-nce",
+    seeds: str = "50000:50025",
+    rollouts: int = 16,
+    weight: float = 100.0,
+    out: Path = Path("out/bench/composition"),
+) -> None:
+    """Put an eleventh obstacle in the way that a policy does not see, with and without a term composed to its energy.
+
+    Example: rnce bench composition path-planning/r-nce --seeds 100000:100025
+
+    Args:
+        policy: An energy policy for path planning.
+        seeds: A:B of the scenes.
+        rollouts: Episodes per scene.
+        weight: Of the term.
+        out: Folder for composition.json and the picture.
+    """
+    from rnce.eval.bench_composition import bench_composition
+    from rnce.eval.run import parse_seeds
+
+    print(bench_composition(policy, range(*parse_seeds(seeds)), rollouts, out, weight))
+
+
 def _bench(
     task: str,
     policies: list[str] | None,

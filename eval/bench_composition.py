@@ -1,0 +1,118 @@
+"""An eleventh obstacle that the policy never sees: what composing its energy with a clearance term does about it.
+
+The obstacle stands on the way into the goal, `BEFORE_GOAL` away from it towards the middle of the workspace: a place
+that the term can compute from what the policy observes, so that one compiled program serves all scenes.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.patches import Circle
+from tqdm import tqdm
+
+from rnce.envs.path_planning import Scene, scenes_for_seeds
+from rnce.envs.path_planning.geometry import collided, segment_clearance
+from rnce.eval.files import check_writable, write_json
+from rnce.eval.panels import COLLIDED, draw_paths
+from rnce.eval.plots import save
+from rnce.eval.statistics import clopper_pearson
+from rnce.eval.tables import bounds, table
+from rnce.policies import Policy, compose, load_policy
+
+BEFORE_GOAL, RADIUS = 0.35, 0.12
+MARGIN, SOFTNESS = 0.05, 0.01  # clearance asked for, and how softly
+WEIGHT = 100.0
+
+
+def newcomer(goal: Any, xp: Any = np) -> Any:
+    """The eleventh obstacle (x, y, radius), from the goal (..., 2)."""
+    distance = xp.linalg.norm(goal, axis=-1, keepdims=True)
+    center = goal * (1 - BEFORE_GOAL / xp.maximum(distance, 1e-6))
+    return xp.concatenate([center, xp.full_like(distance, RADIUS)], axis=-1)
+
+
+def keeps_clear(window: Mapping[str, jax.Array], actions: jax.Array) -> jax.Array:
+    """Minus a smooth penalty for coming nearer to the newcomer than the margin."""
+    path = jnp.concatenate([window["position"][-1:], actions])
+    clearance = segment_clearance(path, newcomer(window["goal"][-1], jnp)[None])
+    return -jnp.sum(jax.nn.softplus((MARGIN - clearance) / SOFTNESS)) * SOFTNESS
+
+
+class Outcome(NamedTuple):
+    """Paths of all rollouts (scenes, rollouts, 50, 2) and what became of them."""
+
+    paths: np.ndarray
+    hit: np.ndarray
+    goal_distance: np.ndarray
+
+
+def roll_out(policy: Policy, scenes: Scene, seeds: range, rollouts: int) -> Outcome:
+    """Episodes in which the policy observes ten obstacles and can hit eleven."""
+    rows = len(seeds) * rollouts
+    obstacles, start, goal = (np.repeat(part, rollouts, axis=0) for part in scenes)
+    envs = gym.make_vec("PathPlanning-v0", num_envs=rows)
+    obs, _ = envs.reset(options={"obstacles": obstacles, "start": start, "goal": goal})
+    policy.reset(seed=list(range(rows)))
+    path = [obs["position"]]
+    for _ in tqdm(range(49), desc="composed" if policy.terms else "alone", leave=False):
+        obs, *_ = envs.step(policy.act(obs))
+        path.append(obs["position"])
+    envs.close()
+    paths = np.stack(path, axis=1)
+    eleven = np.concatenate([obstacles, newcomer(goal)[:, None]], axis=1)
+    shape = (len(seeds), rollouts)
+    return Outcome(
+        paths.reshape(*shape, 50, 2),
+        np.asarray(collided(paths, eleven)).reshape(shape),
+        np.linalg.norm(paths[:, -1] - goal, axis=-1).reshape(shape),
+    )
+
+
+def bench_composition(policy: str, seeds: range, rollouts: int, out: Path, weight: float = WEIGHT) -> str:
+    """Roll out with and without the term; writes composition.json and a picture, returns the table."""
+    check_writable(out / "composition.json")
+    scenes = scenes_for_seeds(seeds)
+    alone = load_policy(policy)
+    outcomes = {
+        "alone": roll_out(alone, scenes, seeds, rollouts),
+        "composed": roll_out(compose(alone, keeps_clear, weight), scenes, seeds, rollouts),
+    }
+    figures = {
+        name: {
+            "collision": float(outcome.hit.mean()),
+            "ci95_clopper_pearson": list(clopper_pearson(int(outcome.hit.sum()), outcome.hit.size)),
+            "goal_distance": float(outcome.goal_distance.mean()),
+        }
+        for name, outcome in outcomes.items()
+    }
+    record = {"policy": policy, "seeds": [seeds.start, seeds.stop], "rollouts": rollouts, "weight": weight}
+    write_json(out / "composition.json", {**record, "results": figures})
+    save(picture(outcomes, scenes), out / "composition")
+    rows = [
+        [name, f"{row['collision']:.3f}", bounds(row, "ci95_clopper_pearson"), f"{row['goal_distance']:.3f}"]
+        for name, row in figures.items()
+    ]
+    return table(["policy", "collision with eleven obstacles", "95 % (Clopper–Pearson)", "goal distance"], rows)
+
+
+def picture(outcomes: Mapping[str, Outcome], scenes: Scene, count: int = 3) -> Figure:
+    """The scenes in which the newcomer does most harm, a row without and a row with the term."""
+    worst = np.argsort(-outcomes["alone"].hit.mean(axis=1), kind="stable")[:count]
+    figure = Figure(figsize=(2.6 * count, 2.8 * len(outcomes)), layout="constrained")
+    grid = figure.subplots(len(outcomes), count, squeeze=False)
+    for row, (name, outcome) in zip(grid, outcomes.items()):
+        row[0].set_ylabel(name)
+        for axes, scene in zip(row, worst):
+            one = Scene(*(part[scene] for part in scenes))
+            hits = outcome.hit[scene]
+            draw_paths(axes, one, outcome.paths[scene], [""] * len(hits), [bool(hit) for hit in hits])
+            x, y, radius = newcomer(one.goal)
+            axes.add_patch(Circle((x, y), radius, facecolor=COLLIDED, alpha=0.35))
+            axes.set_title(f"collisions {hits.mean():.3f}", fontsize=7)
+    return figure
