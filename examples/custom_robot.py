@@ -54,6 +54,7 @@ def main(words: list[str] | None = None) -> None:
     options.add_argument("--method", default="nf")
     options.add_argument("--rounds", type=int, default=2000)
     options.add_argument("--episodes", type=int, default=100)
+    options.add_argument("--samples", type=int, default=8, help="candidates ranked per plan")
     chosen = options.parse_args(words)
 
     record(chosen.out / "demos.zarr", chosen.episodes)
@@ -61,6 +62,7 @@ def main(words: list[str] | None = None) -> None:
         f"reacher/{chosen.method}", data=chosen.out / "demos.zarr", steps=chosen.rounds, out=chosen.out / "run"
     )
     # The same from the command line: rnce train reacher/nf --data demos.zarr, then rnce serve runs/reacher/nf/policy
+    policy = policy.with_options(samples=chosen.samples)
     with Server(policy, port=0, max_batch=1) as server, RemotePolicy(port=server.port) as remote:
         robot = Reacher(seed=1_000_000)
         remote.reset(seed=0)

@@ -26,7 +26,7 @@ def test_remote_policy(server, capsys):
 
 
 def test_custom_robot(tmp_path, capsys):
-    run("custom_robot.py", "--out", str(tmp_path), "--rounds", "1", "--episodes", "4")
+    run("custom_robot.py", "--out", str(tmp_path), "--rounds", "1", "--episodes", "4", "--samples", "1")
     assert "distance of hand and ball: " in capsys.readouterr().out
     assert (tmp_path / "run" / "policy" / "config.json").exists()
 
