@@ -198,38 +198,33 @@ class Server:
             await socket.close(CloseCode.TRY_AGAIN_LATER)
             return
         session = Session(self._policy, self._batcher.plan, self._lead, self.timing)
-        gone = asyncio.ensure_future(socket.wait_closed())
         self._open += 1
         try:
             await socket.send(self._metadata)
             while True:
-                frame = await asyncio.wait_for(socket.recv(), self._limits.idle)
-                answer = await self._answer(session, frame, gone)
-                if answer is None:
-                    return
-                await asyncio.wait_for(socket.send(answer), self._limits.request)
+                async with asyncio.timeout(self._limits.idle):
+                    frame = await socket.recv()
+                answer = await self._answer(session, frame)
+                async with asyncio.timeout(self._limits.request):
+                    await socket.send(answer)
         except (ConnectionClosed, TimeoutError):
             return
         finally:
             self._open -= 1
             session.close()
-            gone.cancel()
 
-    async def _answer(self, session: Session, frame: bytes | str, gone: asyncio.Future[None]) -> bytes | str | None:
-        """The reply; a line of text where something is wrong; None if the client left meanwhile."""
-        work = asyncio.ensure_future(session.answer(frame))
+    async def _answer(self, session: Session, frame: bytes | str) -> bytes | str:
+        """The reply, or a line of text where something is wrong."""
         try:
-            await asyncio.wait([work, gone], timeout=self._limits.request, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                return work.result()
-            return None if gone.done() else f"the request took longer than {self._limits.request:g} s"
+            async with asyncio.timeout(self._limits.request):
+                return await session.answer(frame)
+        except TimeoutError:
+            return f"the request took longer than {self._limits.request:g} s"
         except ValueError as error:
             return " ".join(str(error).split())
         except Exception as error:
             LOG.exception("a request failed")
             return f"internal error: {type(error).__name__}; the server's log says more"
-        finally:
-            work.cancel()
 
 
 def is_loopback(host: str) -> bool:
