@@ -65,11 +65,10 @@ def bench(names: Sequence[str], out: Path, *, data: Path | None = None, workers:
             figures.draw(name, part, out / "theory")
             bar.set_postfix_str(name)
             bar.update()
+    outcome["cpu_minutes"] = plain(sum(part["cpu_seconds"] for part in outcome["parts"].values()) / 60)
     if len(names) == len(PARTS):
-        cpu = sum(part["cpu_seconds"] for part in outcome["parts"].values())
-        spent = {"minutes": (time.monotonic() - began) / 60, "cpu_minutes": cpu / 60, "workers": workers}
-        outcome |= plain(spent)
-        write_json(file, outcome)
+        outcome |= {"minutes": plain((time.monotonic() - began) / 60), "workers": workers}
+    write_json(file, outcome)
     return outcome
 
 

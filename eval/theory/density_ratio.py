@@ -4,6 +4,7 @@ Data are a mixture of five Gaussians in the plane, negatives come from a broad G
 see the same batches; the only difference is whether the ranking subtracts log q.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -21,7 +22,6 @@ from rnce.policies.recipe import Optimizer
 
 GRID = np.linspace(-4.0, 4.0, 128)
 NEGATIVES, BATCH = 31, 128
-CODE = {"features": (1,)}
 SHOWN = 300  # points in the picture
 
 
@@ -71,7 +71,7 @@ def fit(key: PRNGKeyArray, network: Network, correction: bool, steps: int) -> Pa
     return run(key)
 
 
-def energy(network: Network, params: Params):
+def energy(network: Network, params: Params) -> Callable[[Float[Array, "2"]], Float[Array, ""]]:
     """E(y) of the fitted network; there is no context."""
     code = network.encode(params, {"features": jnp.zeros(1)})
     return lambda y: network.apply(params, code, y, jnp.ones(()))

@@ -118,7 +118,7 @@ def fisher(part: dict[str, Any]) -> Figure:
     axes.bar(x + 0.27, simulated, 0.26, yerr=half, color=COLORS[1], label="estimates: n·FI / (1 + 1/K)")
     axes.set_xticks(x, [f"N({row['mean']:g}, {row['std']:g}²)" for row in rows])
     axes.set_ylabel("tr(I⁻¹J)")
-    axes.legend(fontsize=7, loc="upper right", bbox_to_anchor=(1.0, 0.98))
+    axes.legend(fontsize=7, loc="upper left")
     return figure
 
 
@@ -159,7 +159,7 @@ def adversarial(part: dict[str, Any]) -> Figure:
     _saddle_line(left, part["saddle"])
     left.set(xlabel="round", ylabel="R-NCE objective")
     left.legend(fontsize=7)
-    right.set(xlabel="ms a round", ylabel="BC of the energy's density, least of contexts", xlim=(0, None))
+    right.set(xlabel="ms a round", ylabel="least BC over contexts", xlim=(0, None), ylim=(None, 1.0))
     right.legend(fontsize=7)
     return figure
 

@@ -37,6 +37,8 @@ class Setting:
         negatives: K.
         rounds: of ranking.
         batch: examples of a ranking step.
+        steps: of the proposal in a round, when it learns at its full rate.
+        rate: that learning rate.
     """
 
     energy: NetworkConfig
@@ -46,17 +48,21 @@ class Setting:
     negatives: int
     rounds: int
     batch: int
+    steps: int
+    rate: float
 
 
 SETTINGS = {
     "pinwheel": Setting(
         energy=dataclasses.replace(plane_mlp(hidden=36, time_width=10), base="gaussian"),
-        balanced=ShallowField(width=128, context_width=64, context_depth=1, joint_depth=1),
-        small=ConcatSquash(width=16, depth=2),
+        balanced=plane_mlp(hidden=36, time_width=10),
+        small=ConcatSquash(width=64, depth=2),
         half_width=30.0,
         negatives=9,
-        rounds=720,
+        rounds=480,
         batch=64,
+        steps=24,
+        rate=2e-3,
     ),
     "path-planning": Setting(
         energy=PairNetwork(width=64, depth=2, context_width=64, base="gaussian"),
@@ -66,6 +72,8 @@ SETTINGS = {
         negatives=15,
         rounds=360,
         batch=32,
+        steps=8,
+        rate=3e-3,
     ),
 }
 
@@ -84,13 +92,16 @@ def recipes(task: str, setting: Setting) -> dict[str, Recipe]:
     def together(proposal: NetworkConfig) -> Recipe:
         """The energy is ahead while the proposal learns at a fraction of its rate, which then catches up."""
         half = setting.rounds // 2
-        slow, fast = (Phase("proposal", "match", Optimizer(rate), steps, 128) for rate, steps in ((1e-4, 1), (3e-3, 8)))
+        slow, fast = (
+            Phase("proposal", "match", Optimizer(rate), steps, 128)
+            for rate, steps in ((1e-4, 1), (setting.rate, setting.steps))
+        )
         return profile(
             proposal, Stage("ahead", half, (slow, ranking)), Stage("catch-up", half, (fast, _ranking(1e-3, setting)))
         )
 
     def pretrained(proposal: NetworkConfig, *between: Stage) -> Recipe:
-        learning = Phase("proposal", "match", Optimizer(3e-3), 8, 128)
+        learning = Phase("proposal", "match", Optimizer(setting.rate), setting.steps, 128)
         return profile(
             proposal,
             Stage("pretrain", setting.rounds // 2, (learning,)),
