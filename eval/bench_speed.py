@@ -91,27 +91,28 @@ def _gradient_step(run: Run, phase: Phase):
 
 
 def _flops(run: Run, phase: Phase, analysis: Any) -> float:
-    """XLA counts the body of a loop once; the proposal's integration is a loop, so its rounds are added."""
+    """XLA counts the body of a loop once; the proposal's passes over its grid are loops, so their rounds are added."""
     flops = float(analysis.get("flops", 0.0))
     if phase.loss != "rank" or "proposal" not in run.method.networks:
         return flops
     settings = run.recipe.method
-    steps = (settings.cells + 1) * settings.substeps
-    network, context = run.method.networks["proposal"], context_shapes(run.task)
+    network = run.method.networks["proposal"]
     params = init(run.method, jax.random.key(0))["proposal"]
-    x = {name: jnp.zeros(shape) for name, shape in context.items()}
+    code = network.encode(params, {name: jnp.zeros(shape) for name, shape in context_shapes(run.task).items()})
+    prepared = network.prepare(params, code, jnp.ones(()))  # outside of the loops
 
-    def evaluate(points: jax.Array) -> jax.Array:
-        code = network.encode(params, x)
-        return jax.vmap(lambda y: network.apply(params, code, y, jnp.ones(())))(points)
-
-    def cost(points: int) -> float:
-        compiled = jax.jit(evaluate).lower(jnp.zeros((points, run.task.dim))).compile()
+    def cost(evaluate: Callable, points: int) -> float:
+        program = jax.jit(lambda prepared, points: jax.vmap(lambda y: evaluate(params, prepared, y))(points))
+        compiled = program.lower(prepared, jnp.zeros((points, run.task.dim))).compile()
         return float((compiled.cost_analysis() or {}).get("flops", 0.0))
 
-    # Two field evaluations a Heun step, forwards for K negatives and backwards for m positives; the first is counted.
-    both = cost(settings.negatives) + cost(settings.times)
-    return flops + phase.batch_size * 2 * (steps - 1) * both
+    # Forwards for K negatives, backwards for m positives: two evaluations a Heun step, a divergence a coarse time.
+    moves, divergences = (
+        sum(cost(evaluate, points) for points in (settings.negatives, settings.times))
+        for evaluate in (network.run, network.run_with_divergence)
+    )
+    steps, coarse = (settings.cells + 1) * settings.substeps, settings.cells + 2
+    return flops + phase.batch_size * (2 * (steps - 1) * moves + (coarse - 1) * divergences)
 
 
 def untrained(task: Task, recipe: Recipe) -> Policy:
