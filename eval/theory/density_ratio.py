@@ -81,7 +81,7 @@ def density_ratio(seed: int = 0, steps: int = 1200, points: int = 4096) -> dict[
     """How far each energy is from log p and from log p/q where the data are, and the densities that they imply."""
     p, q = data(), proposal()
     network = ResidualMLP(width=64, depth=2, context_depth=0, joint_depth=0, conditioning="input", time_width=0).create(
-        CODE, (1, 2), "energy"
+        {"features": (1,)}, (1, 2), "energy"
     )
     y = p.sample(jax.random.key(seed + 1), points)
     log_p, log_q = (np.asarray(jax.jit(jax.vmap(m.log_prob))(y), float) for m in (p, q))

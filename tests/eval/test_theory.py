@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 from rnce.cli import main
-from rnce.eval.theory import bench, figures, fisher, ibc_bias, likelihood, normality, saddle, statements
+from rnce.eval.theory import bench, density_ratio, figures, fisher, ibc_bias, likelihood, normality, saddle, statements
 from rnce.eval.theory.estimation import (
     Size,
     estimates,
@@ -83,6 +83,13 @@ def test_sampled_objective_is_the_exact_one():
     assert np.all(np.abs(value - np.array([exact(0.5), exact(1.5)])) < 5 * error)
     found, found_error = ibc_bias.sampled_peak(draws, jnp.asarray(1.5))
     assert abs(found - ibc_bias.peak(exact)) < 5 * found_error
+
+
+def test_energies_learn_ratio_and_density():
+    part = density_ratio.density_ratio(steps=40, points=256)
+    ibc, rnce = part["rows"]
+    assert ibc["rms_from_log_ratio"] < ibc["rms_from_log_density"]
+    assert rnce["bc_of_energy"] > ibc["bc_of_energy"]
 
 
 # Estimates of a normal density
