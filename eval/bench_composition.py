@@ -77,8 +77,10 @@ def roll_out(policy: Policy, scenes: Scene, seeds: range, rollouts: int) -> Outc
 def bench_composition(policy: str, seeds: range, rollouts: int, out: Path, weight: float = WEIGHT) -> str:
     """Roll out with and without the term; writes composition.json and a picture, returns the table."""
     check_writable(out / "composition.json")
-    scenes = scenes_for_seeds(seeds)
     alone = load_policy(policy)
+    if alone.env_id != "PathPlanning-v0" or not hasattr(alone.checkpoint.method, "energy"):
+        raise ValueError(f"policy={policy!r}: use an energy policy for path planning, such as path-planning/r-nce.")
+    scenes = scenes_for_seeds(seeds)
     outcomes = {
         "alone": roll_out(alone, scenes, seeds, rollouts),
         "composed": roll_out(compose(alone, keeps_clear, weight), scenes, seeds, rollouts),

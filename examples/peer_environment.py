@@ -24,7 +24,7 @@ def main(words: list[str] | None = None) -> None:
 
     env = gym.make("gym_pusht/PushT-v0", obs_type="state", max_episode_steps=chosen.steps)
     with RemotePolicy(port=chosen.port) as policy:
-        obs, _ = env.reset(seed=100_000)
+        obs, _ = env.reset(seed=50_000)
         policy.reset(seed=0)
         best, done = 0.0, False
         while not done:

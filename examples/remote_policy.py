@@ -23,7 +23,7 @@ def main(words: list[str] | None = None) -> None:
 
     with RemotePolicy(chosen.host, chosen.port, chosen.token) as policy:
         env = gym.make(policy.env_id, max_episode_steps=chosen.steps)
-        obs, _ = env.reset(seed=100_000)
+        obs, _ = env.reset(seed=50_000)
         policy.reset(seed=0)
         best, done = 0.0, False
         while not done:

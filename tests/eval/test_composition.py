@@ -54,3 +54,5 @@ def test_budgets_are_split_as_in_the_paper(kind, chain, sde):
 def test_policies_without_an_energy_are_refused(tmp_path):
     with pytest.raises(ValueError, match="no energy"):
         bench_samplers("pinwheel/nf", (50_000, 50_001), 1, None, [10], tmp_path)
+    with pytest.raises(ValueError, match="energy policy for path planning"):
+        composition.bench_composition("pinwheel/r-nce", range(50_000, 50_001), 1, tmp_path)
