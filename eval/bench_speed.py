@@ -43,7 +43,7 @@ def evaluations(recipe: Recipe, phase: Phase) -> int:
     settings = recipe.method
     if phase.loss == "rank":
         return phase.batch_size * settings.times * (settings.negatives + 1)
-    return phase.batch_size * (settings.draws if phase.loss == "match" else 1)
+    return phase.batch_size * settings.draws
 
 
 def train_speed(task: Task, recipe: Recipe, data: TrainingSet, budget: float = 2.0) -> list[dict[str, Any]]:

@@ -230,7 +230,7 @@ class Policy:
     def _draw(self, params: Params, normalizer: Normalizer, window: Mapping[str, Array], key: Array, n: int) -> Array:
         view = self.task.view(window)
         codes = encode(self._method, params, normalize(normalizer, view))
-        events, _ = self._method.sample(params, codes, key, n, self._term(normalizer, window))
+        events = self._method.sample(params, codes, key, n, self._term(normalizer, window))
         return jax.vmap(lambda y: to_actions(normalizer, view.frame, y))(events)
 
     def _rank(self, params: Params, normalizer: Normalizer, window: Mapping[str, Array], samples: Array) -> Array:
@@ -248,9 +248,7 @@ class Policy:
         view = self.task.view(window)
         codes = encode(self._method, params, normalize(normalizer, view))
         term = self._term(normalizer, window)
-        events, scores = self._method.sample(params, codes, key, self.samples, term)
-        if scores is None:
-            scores = self._method.score(params, codes, events, term)
+        events, scores = self._method.candidates(params, codes, key, self.samples, term)
         return self._ranked(normalizer, view, events, scores)
 
     def _ranked(self, normalizer: Normalizer, view: View, events: Array, scores: Array) -> Plan:

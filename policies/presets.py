@@ -97,9 +97,6 @@ def with_proposal(recipe: Recipe, training: ProposalTraining) -> Recipe:
     raise ValueError(f"proposal={training!r}: use 'joint', 'pretrained' or 'adversarial'.")
 
 
-WARM_PHASE = Phase("energy", "score", Optimizer(1e-3, warmup=500, final_fraction=0.1), 3, 256)
-
-
 def regression(
     method: str, settings: Any, rounds: int, steps: int, batch: int, optimizer: Optimizer, **more: Any
 ) -> Recipe:
@@ -132,7 +129,9 @@ def _warm_stage(rounds: int, proposals: tuple[Phase, ...]) -> Stage:
         dataclasses.replace(phase, optimizer=dataclasses.replace(phase.optimizer, final_fraction=1.0))
         for phase in proposals
     )
-    return Stage("warm", rounds, (*steady, WARM_PHASE))
+    batch = proposals[0].batch_size if proposals else 256
+    matching = Phase("energy", "score", Optimizer(1e-3, warmup=500, final_fraction=0.1), 3, batch)
+    return Stage("warm", rounds, (*steady, matching))
 
 
 # The robot tasks on two cores
@@ -146,8 +145,8 @@ def pusht_cpu(method: str) -> Recipe:
         field=ResidualMLP(width=256, depth=3, context_width=448, context_depth=2, joint_depth=2),
         energy=ResidualMLP(width=256, depth=3, context_width=256, context_depth=2, joint_depth=1, time_transform="log"),
         proposal=ShallowField(width=768, context_width=352, context_depth=2, joint_depth=2),
-        # Twenty Langevin steps are worth 0.05 of the score; more of them, other sizes or the SDE bring no more.
-        sampler=EnergySampler(flow_steps=16, mcmc_steps=20, step_size=1e-3, final_step_size=1e-4),
+        # Twenty Langevin steps of the better half are worth 0.05 of the score; more, longer or the SDE bring no more.
+        sampler=EnergySampler(flow_steps=16, mcmc_steps=20, step_size=1e-3, final_step_size=1e-4, refined=4),
         batch=48,
         perturbation=(2.0, 1.0),  # px
         samples=8,
@@ -162,8 +161,11 @@ def path_planning_cpu(method: str) -> Recipe:
         energy=PairNetwork(width=176, depth=2, context_width=80, conditioning="shift", time_transform="log"),
         proposal=ShallowField(width=256, context_width=128, context_depth=2, joint_depth=1),
         # Thirty Langevin steps take nine in ten of the collisions away that are left after ranking.
-        sampler=EnergySampler(flow_steps=16, mcmc_steps=30, step_size=2e-2, final_step_size=1e-3),
+        sampler=EnergySampler(flow_steps=16, mcmc_steps=30, step_size=2e-2, final_step_size=1e-3, refined=12),
         batch=64,
+        # Seeing a scene costs as much as a candidate in it: several noises for each.
+        matched=128,
+        draws=4,
         perturbation=(0.004, 0.002),  # a step is about 0.03
         samples=48,
         reflect=True,
@@ -178,18 +180,20 @@ def _robot(
     proposal: NetworkConfig,
     sampler: EnergySampler,
     batch: int,
+    matched: int = 256,
+    draws: int = 1,
     **task: Any,
 ) -> Recipe:
     """Flows regress; energies get a score warm start, then rank together with their proposal."""
     common: dict[str, Any] = {"rounds_per_block": 50, **task}
     flows = {
-        "nf": NF(field, Interpolant(), FlowSampler(16, 5)),
-        "diffusion": Diffusion(field, EDM(sigma_data=1.0), FlowSampler(16, 7)),
-        "diffusion-phi": DiffusionPhi(field, EDM(sigma_data=1.0), FlowSampler(16, 7)),
+        "nf": NF(field, Interpolant(), FlowSampler(16, 5), draws=draws),
+        "diffusion": Diffusion(field, EDM(sigma_data=1.0), FlowSampler(16, 7), draws=draws),
+        "diffusion-phi": DiffusionPhi(field, EDM(sigma_data=1.0), FlowSampler(16, 7), draws=draws),
     }
     if method in flows:
-        return regression(method, flows[method], 1500, 20, 256, Optimizer(7e-4, warmup=1000), ema=0.98, **common)
-    shared: dict[str, Any] = {"proposal": proposal, "cells": 16, "sampler": sampler}
+        return regression(method, flows[method], 1500, 20, matched, Optimizer(7e-4, warmup=1000), ema=0.98, **common)
+    shared: dict[str, Any] = {"proposal": proposal, "cells": 16, "sampler": sampler, "draws": draws}
     settings = {
         "ibc": IBC(energy, **shared),
         "r-nce": RNCE(energy, **shared, score_weight=0.1),
@@ -200,7 +204,7 @@ def _robot(
         method,
         settings,
         rounds=5_000 if warm else 7_000,
-        proposal=Phase("proposal", "match", Optimizer(7e-4, warmup=500), 3, 256),
+        proposal=Phase("proposal", "match", Optimizer(7e-4, warmup=500), 3, matched),
         # Low: ranking refines an energy that score matching has shaped, and its batches are small.
         energy=Phase("energy", "rank", Optimizer(1.5e-4 if warm else 5e-4, warmup=300), 1, batch),
         warm_rounds=5_000 if warm else 0,

@@ -12,8 +12,6 @@ from rnce.policies.methods.method import Codes, Events, Method, Scores, Term, re
 from rnce.policies.networks import NetworkConfig, ResidualMLP
 from rnce.policies.networks.config import Shapes
 from rnce.policies.networks.functional import Network, Params, Prepared, exact_divergence
-from rnce.policies.proposals import make_flow
-from rnce.policies.samplers import flow as flows
 
 
 @dataclass(frozen=True)
@@ -42,14 +40,13 @@ class DiffusionPhi:
             quadratic = (edm.c_skip(sigma) - 1.0) / (2.0 * sigma**2) * jnp.sum(events**2, axis=-1)
             return quadratic + edm.c_out(sigma) / (sigma**2 * edm.c_in(sigma)) * phi
 
-        def sample(
+        def candidates(
             params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None
-        ) -> tuple[Events, Scores | None]:
-            refuse_term(term, "diffusion-phi")
-            flow = make_flow(base.networks[FIELD], bridge, params[FIELD], codes[FIELD])
-            return flows.sample(flow, key, (n, dim), bridge.grid(self.sampler.steps)), None
+        ) -> tuple[Events, Scores]:
+            events = base.sample(params, codes, key, n, term)
+            return events, score(params, codes, events, term)
 
-        return base._replace(sample=sample, score=score)
+        return base._replace(candidates=candidates, score=score)
 
 
 def gradient_network(scalar: Network) -> Network:

@@ -24,7 +24,8 @@ ENERGY, PROPOSAL = "energy", "proposal"
 class EnergySampler:
     """Stages that chain: the proposal's flow to `start_time`, the SDE from there to 1, a Markov chain at t = 1.
 
-    The paper's two-stage sampler has `start_time=1`; without Markov steps too, it is the proposal alone.
+    The paper's two-stage sampler has `start_time=1`; without Markov steps too, it is the proposal alone. A plan may
+    spend the later stages on some of its samples only: the `refined` best ones when the flow ends; None for all.
     """
 
     flow_steps: int = 32
@@ -36,6 +37,7 @@ class EnergySampler:
     leapfrog_steps: int = 10
     step_size: float = 1e-3
     final_step_size: float = 1e-4
+    refined: int | None = None
 
     def __post_init__(self) -> None:
         """Check what would otherwise fail inside a compiled plan."""
@@ -43,6 +45,8 @@ class EnergySampler:
             raise ValueError(f"kernel={self.kernel!r}: use one of {', '.join(mcmc.KERNELS)}.")
         if not 0.0 < self.start_time <= 1.0:
             raise ValueError(f"start_time={self.start_time}: use a time in (0, 1].")
+        if self.refined is not None and self.refined < 1:
+            raise ValueError(f"refined={self.refined}: use at least 1, or None for all samples.")
 
     @property
     def gradient_evaluations(self) -> int:
@@ -75,7 +79,7 @@ class EnergyMethod:
         substeps: Heun steps between coarse times.
         correction: subtract log q in the ranking; without it the objective is IBC's.
         score_weight: weight of a score-matching term beside the ranking loss.
-        draws: times drawn for each example in the proposal's matching loss.
+        draws: times and noises drawn for each example where the proposal or the score is matched.
     """
 
     energy: NetworkConfig = field(default_factory=ResidualMLP)
@@ -120,14 +124,13 @@ class EnergyMethod:
                 substeps=self.substeps,
             )
             losses["match"] = matching(field_network, bridge, PROPOSAL, self.draws)
-        score_loss = _score_loss(energy, self.interpolant)
+        score_loss = _score_loss(energy, self.interpolant, self.draws)
         rank_loss = _ranking(networks, proposal, self.correction)
         losses["rank"] = _weighted(rank_loss, score_loss, self.score_weight)
         losses["score"] = score_loss
         losses["adversary"] = _adversary(networks, proposal)
         dim = event_shape[0] * event_shape[1]
-        sample, score, evaluate = _sampling(energy, proposal, self.sampler, dim)
-        return Method(networks, losses, sample, score, evaluate)
+        return Method(networks, losses, *_sampling(energy, proposal, self.sampler, dim))
 
 
 def _ranking(networks: dict[str, Network], proposal: Proposal, correction: bool, through: bool = False) -> Loss:
@@ -180,7 +183,7 @@ def _adversary(networks: dict[str, Network], proposal: Proposal) -> Loss:
     return loss
 
 
-def _score_loss(energy: Network, interpolant: Interpolant) -> Loss:
+def _score_loss(energy: Network, interpolant: Interpolant, draws: int) -> Loss:
     bridge = interpolant.create()
 
     def loss(
@@ -193,7 +196,8 @@ def _score_loss(energy: Network, interpolant: Interpolant) -> Loss:
             t = bridge.sample_time(time_key)
             return score_matching_loss(energy, bridge, params[ENERGY], code, y, t, noise_key)
 
-        value = jnp.mean(jax.vmap(one)(codes, events, jax.random.split(key, len(events))))
+        keys = jax.random.split(key, (len(events), draws))
+        value = jnp.mean(jax.vmap(jax.vmap(one, (None, None, 0)))(codes, events, keys))
         return value, {"score": value}
 
     return loss
@@ -214,7 +218,7 @@ def _weighted(rank: Loss, score: Loss, weight: float) -> Loss:
 
 
 def _sampling(energy: Network, proposal: Proposal, settings: EnergySampler, dim: int):
-    """The sampler, the score and the energy at t = 1."""
+    """The sampler, the candidates of a plan, the score and the energy at t = 1."""
     kernel = mcmc.KERNELS[settings.kernel](settings.leapfrog_steps)
     one = jnp.ones(())
 
@@ -228,14 +232,14 @@ def _sampling(energy: Network, proposal: Proposal, settings: EnergySampler, dim:
 
         return at
 
-    def sample(
-        params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None
-    ) -> tuple[Events, Scores | None]:
-        flow_key, sde_key, chain_key = jax.random.split(key, 3)
+    def propose(params: Params, codes: Codes, key: PRNGKeyArray, n: int) -> Events:
         field_params, code = params.get(PROPOSAL, {}), codes.get(PROPOSAL)
-        y = proposal.sample(field_params, code, flow_key, (n, dim), settings.flow_steps, settings.start_time)
+        return proposal.sample(field_params, code, key, (n, dim), settings.flow_steps, settings.start_time)
+
+    def refine(params: Params, codes: Codes, key: PRNGKeyArray, y: Events, term: Term | None) -> Events:
+        sde_key, chain_key = jax.random.split(key)
         if settings.start_time < 1.0 and proposal.velocity is not None:
-            velocity = proposal.velocity
+            velocity, field_params, code = proposal.velocity, params[PROPOSAL], codes[PROPOSAL]
 
             def drift(t: Float[Array, ""], y: Events) -> Events:
                 score = jax.vmap(jax.grad(total(params, codes, term, t)))(y)
@@ -246,9 +250,24 @@ def _sampling(energy: Network, proposal: Proposal, settings: EnergySampler, dim:
         if settings.mcmc_steps:
             step_sizes = mcmc.annealed(settings.step_size, settings.final_step_size, settings.mcmc_steps)
             y = mcmc.run_chains(kernel, total(params, codes, term, one), y, chain_key, step_sizes).y
-        return y, None
+        return y
 
     def score(params: Params, codes: Codes, events: Events, term: Term | None) -> Scores:
         return jax.vmap(total(params, codes, term, one))(events)
 
-    return sample, score, evaluate
+    def sample(params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None) -> Events:
+        flow_key, key = jax.random.split(key)
+        return refine(params, codes, key, propose(params, codes, flow_key, n), term)
+
+    def candidates(params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None) -> tuple[Events, Scores]:
+        if settings.refined is None or settings.refined >= n or not settings.gradient_evaluations:
+            events = sample(params, codes, key, n, term)
+            return events, score(params, codes, events, term)
+        flow_key, key = jax.random.split(key)
+        proposed = propose(params, codes, flow_key, n)
+        when = jnp.asarray(settings.start_time)
+        _, best = jax.lax.top_k(jax.vmap(total(params, codes, term, when))(proposed), settings.refined)
+        events = proposed.at[best].set(refine(params, codes, key, proposed[best], term))
+        return events, score(params, codes, events, term)
+
+    return sample, candidates, score, evaluate

@@ -43,13 +43,15 @@ def flow_method(network: Network, bridge: Bridge, sampler: FlowSampler, dim: int
     """A method that regresses along a bridge, samples by its flow and scores by the flow's log-probability."""
     times = bridge.grid(sampler.steps)
 
-    def sample(
-        params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None
-    ) -> tuple[Events, Scores | None]:
+    def sample(params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None) -> Events:
+        refuse_term(term, name)
+        return flows.sample(make_flow(network, bridge, params[FIELD], codes[FIELD]), key, (n, dim), times)
+
+    def candidates(params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None) -> tuple[Events, Scores]:
+        if n == 1:  # nothing to rank
+            return sample(params, codes, key, n, term), jnp.zeros(n)
         refuse_term(term, name)
         flow = make_flow(network, bridge, params[FIELD], codes[FIELD])
-        if n == 1:  # nothing to rank
-            return flows.sample(flow, key, (n, dim), times), jnp.zeros(n)
         return flows.sample_and_log_prob(flow, key, (n, dim), times, sampler.divergences)
 
     def score(params: Params, codes: Codes, events: Events, term: Term | None) -> Scores:
@@ -57,4 +59,4 @@ def flow_method(network: Network, bridge: Bridge, sampler: FlowSampler, dim: int
         flow = make_flow(network, bridge, params[FIELD], codes[FIELD])
         return flows.log_prob(flow, events, times, sampler.divergences)
 
-    return Method({FIELD: network}, {"match": matching(network, bridge, FIELD, draws)}, sample, score)
+    return Method({FIELD: network}, {"match": matching(network, bridge, FIELD, draws)}, sample, candidates, score)

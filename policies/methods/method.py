@@ -22,8 +22,9 @@ class Method(NamedTuple):
         networks: by name; parameters and codes are dicts with the same names.
         losses: by name; `loss(params, contexts, events, key)` over a batch, with metrics. A phase of training
             minimises one of them in the parameters of one network.
-        sample: `sample(params, codes, key, n, term) -> (events, scores or None)` for one context; flows know their
-            samples' log-probability when they have made them, energies do not.
+        sample: `sample(params, codes, key, n, term) -> events` for one context.
+        candidates: `candidates(params, codes, key, n, term) -> (events, scores)`: what a plan chooses from. Flows know
+            their samples' log-probability when they have made them; energies may spend their chains on the best.
         score: `score(params, codes, events, term)`, the (relative) log-likelihood that samples are ranked by.
         energy: `energy(params, codes, y)` of one event at t = 1, or None for methods without one. Only these can be
             composed with further terms.
@@ -31,7 +32,8 @@ class Method(NamedTuple):
 
     networks: Mapping[str, Network]
     losses: Mapping[str, Loss]
-    sample: Callable[[Params, Codes, PRNGKeyArray, int, Term | None], tuple[Events, Scores | None]]
+    sample: Callable[[Params, Codes, PRNGKeyArray, int, Term | None], Events]
+    candidates: Callable[[Params, Codes, PRNGKeyArray, int, Term | None], tuple[Events, Scores]]
     score: Callable[[Params, Codes, Events, Term | None], Scores]
     energy: Callable[[Params, Codes, Float[Array, " dim"]], Float[Array, ""]] | None = None
 

@@ -47,8 +47,7 @@ def test_losses_and_plans_of_presets_have_the_right_shapes(name, preset, method)
 
     def plan(params, context):
         codes = encode(built, params, context)
-        events, scores = built.sample(params, codes, jax.random.key(0), recipe.samples, None)
-        return events, built.score(params, codes, events, None) if scores is None else scores
+        return built.candidates(params, codes, jax.random.key(0), recipe.samples, None)
 
     context = {key: jax.ShapeDtypeStruct(shape, jnp.float32) for key, shape in context_shapes(task).items()}
     drawn, scores = jax.eval_shape(plan, params, context)

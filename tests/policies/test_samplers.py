@@ -86,7 +86,7 @@ def three_stages(velocity, **settings):
     } | settings  # fmt: skip
     method = IRNCE(Given(energy), Given(g.network(velocity)), sampler=EnergySampler(**settings)).create({}, (1, 2))  # pyright: ignore
     params, codes = {ENERGY: {}, PROPOSAL: {}}, {ENERGY: None, PROPOSAL: None}
-    return np.asarray(jax.jit(lambda key: method.sample(params, codes, key, 8192, None)[0])(jax.random.key(0)))
+    return np.asarray(jax.jit(lambda key: method.sample(params, codes, key, 8192, None))(jax.random.key(0)))
 
 
 def test_three_stages_with_the_true_field_and_energy_return_the_data():
@@ -98,6 +98,25 @@ def test_energy_corrects_a_biased_flow():
     biased = lambda *args: mixture_velocity(*args) + jnp.array([0.8, 0.0])
     assert bhattacharyya(truth(8192), three_stages(biased, sde_noise=1.0)) >= 0.985
     assert bhattacharyya(truth(8192), three_stages(biased, start_time=1.0, sde_steps=0, mcmc_steps=0)) < 0.97
+
+
+def test_a_plan_refines_its_best_samples():
+    """The rest stays where the flow left it; all have the scores of where they are."""
+    energy, velocity = g.network(lambda params, code, y, t: y[0]), g.network(lambda params, code, y, t: y)
+
+    def candidates(**settings):
+        sampler = EnergySampler(flow_steps=4, **settings)
+        method = IRNCE(Given(energy), Given(velocity), sampler=sampler).create({}, (1, 2))  # pyright: ignore
+        params, codes = {ENERGY: {}, PROPOSAL: {}}, {ENERGY: None, PROPOSAL: None}
+        return map(np.asarray, method.candidates(params, codes, jax.random.key(0), 16, None))
+
+    (proposed, _), (events, scores), (everyone, _) = (
+        candidates(), candidates(mcmc_steps=5, refined=3), candidates(mcmc_steps=5)
+    )  # fmt: skip
+    moved = np.flatnonzero(np.any(events != proposed, axis=1))
+    assert set(moved) == set(np.argsort(proposed[:, 0])[-3:])
+    np.testing.assert_array_equal(scores, events[:, 0])
+    assert np.all(np.any(everyone != proposed, axis=1))
 
 
 def test_budget_is_split_as_in_the_paper():
@@ -136,6 +155,7 @@ def test_gradient_evaluations_are_counted_right(kernel):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"refined": 0}, "refined=0: use at least 1"),
         ({"kernel": "gibbs"}, "kernel='gibbs': use one of langevin"),
         ({"start_time": 0.0}, r"start_time=0.0: use a"),
     ],
