@@ -52,11 +52,18 @@ class Comparison:
 
 
 def compare(peer_python: Path, episodes: int, steps: int, rounds: int) -> Iterator[Comparison]:
-    """Time both environments for each observation type; rounds alternate, so a busy machine slows both alike."""
+    """Time both environments for each observation type; rounds alternate, so a busy machine slows both alike.
+
+    What is wrong with the arguments is said before the first comparison.
+    """
     if min(episodes, steps, rounds) < 1:
         raise ValueError(f"episodes, steps and rounds are {episodes}, {steps} and {rounds}; each must be at least 1")
     if not os.access(peer_python, os.X_OK):
         raise ValueError(f"peer_python is {str(peer_python)!r}; it must be a Python interpreter that has gym-pusht")
+    return _comparisons(peer_python, episodes, steps, rounds)
+
+
+def _comparisons(peer_python: Path, episodes: int, steps: int, rounds: int) -> Iterator[Comparison]:
     actions = smooth_targets(episodes, steps).tolist()
     seeds = list(range(episodes))
     for obs_type in OBS_TYPES:
