@@ -72,18 +72,22 @@ def bench(names: Sequence[str], out: Path, *, data: Path | None = None, workers:
     return outcome
 
 
+def in_order(names: Sequence[str]) -> list[str]:
+    """The longest first."""
+    return sorted(names, key=(*LONGEST_FIRST, *PARTS).index)
+
+
 def _computed(names: Sequence[str], data: Path | None, workers: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Parts as they are finished, each worker a process with a core of its own: what is small gains little from two."""
     if workers == 1 or len(names) == 1:
         yield from ((name, run_part(name, data)) for name in names)
         return
-    ordered = sorted(names, key=lambda name: name not in LONGEST_FIRST)
     context = multiprocessing.get_context("spawn")
     numbers = context.Queue()
     for number in range(workers):
         numbers.put(number)
     with ProcessPoolExecutor(workers, context, initializer=_take_core, initargs=(numbers,)) as pool:
-        parts = {pool.submit(run_part, name, data): name for name in ordered}
+        parts = {pool.submit(run_part, name, data): name for name in in_order(names)}
         for done in as_completed(parts):
             yield parts[done], done.result()
 

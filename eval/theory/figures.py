@@ -154,12 +154,15 @@ def adversarial(part: dict[str, Any]) -> Figure:
     for i, row in enumerate(part["rows"]):
         for j, curve in enumerate(row["curves"]):
             label = row["training"] if j == 0 else None
-            left.plot(curve["round"], curve["objective"], color=COLORS[i], lw=0.9, label=label)
+            left.plot(
+                curve["round"], curve["objective"], color=COLORS[i], lw=(2.4, 0.9)[i], label=label
+            )  # they coincide
         right.plot([row["ms_per_round"]] * len(row["bc"]), row["bc"], "o", color=COLORS[i], label=row["training"])
     _saddle_line(left, part["saddle"])
     left.set(xlabel="round", ylabel="R-NCE objective")
     left.legend(fontsize=7)
-    right.set(xlabel="ms a round", ylabel="least BC over contexts", xlim=(0, None), ylim=(None, 1.0))
+    least = min(coefficient for row in part["rows"] for coefficient in row["bc"])
+    right.set(xlabel="ms a round", ylabel="least BC over contexts", xlim=(0, None), ylim=(least - 0.02, 1.0))
     right.legend(fontsize=7)
     return figure
 
@@ -167,20 +170,20 @@ def adversarial(part: dict[str, Any]) -> Figure:
 def profiles(part: dict[str, Any]) -> Figure:
     """The objective of every profile, with the saddle value; the warm start beside pure ranking."""
     figure, (left, right) = _panels(2, sharey=True)
+    figure.set_figheight(3.9)  # with room for a legend below: curves fill the panels
     rows = {row["profile"]: row for row in part["rows"]}
-    for i, (name, row) in enumerate(rows.items()):
-        if name != "score warm start":
-            left.plot(row["round"], row["objective"], color=COLORS[i], lw=1.2, label=name)
-    warm, pure = rows["score warm start"], rows["pre-trained, balanced"]
-    right.plot(pure["round"], pure["objective"], color=COLORS[1], lw=1.2, label="pre-trained proposal, pure ranking")
-    right.plot(warm["round"], warm["objective"], color=COLORS[5], lw=1.2, label="score warm start, then ranking")
-    right.axvspan(0, warm["round"][0], color=COLORS[5], alpha=0.08, lw=0)
-    for axes in (left, right):
+    colors = dict(zip(rows, COLORS))
+    warm, pure = "score warm start", "pre-trained, balanced"
+    for axes, names in ((left, [name for name in rows if name != warm]), (right, [pure, warm])):
+        for name in names:
+            axes.plot(rows[name]["round"], rows[name]["objective"], color=colors[name], lw=1.2, label=name)
         _saddle_line(axes, part["saddle"])
         axes.set_xlabel("round")
-        axes.legend(fontsize=7)
+    right.axvspan(0, rows[warm]["round"][0], color=colors[warm], alpha=0.08, lw=0)
     left.set_ylabel("R-NCE objective")
     left.set_ylim(bottom=max(left.get_ylim()[0], 3 * part["saddle"]), top=0.1)
+    labelled = {label: line for axes in (left, right) for line, label in zip(*axes.get_legend_handles_labels())}
+    figure.legend(list(labelled.values()), list(labelled), loc="outside lower center", ncols=4, fontsize=7)
     return figure
 
 
@@ -209,8 +212,8 @@ def likelihood(part: dict[str, Any]) -> Figure:
         axes.axvline(part["dim"], color=GREY, lw=0.8, ls=":")
         axes.set(xscale="log", xlabel="Hutchinson probes (dotted: dim)")
     middle.axhline(part["spread_of_log_prob"], color=COLORS[7], lw=1, ls="--", label="spread of log p itself")
-    middle.set(yscale="log", ylabel="RMS error of log p, nats")
-    middle.legend(fontsize=7)
+    middle.set(yscale="log", ylabel="RMS error of log p, nats", ylim=(0.1 * enough["rms_error"], None))
+    middle.legend(fontsize=7, loc="lower left")
     right.set(ylabel="best of 8 picked", ylim=(0, 1.05))
     return figure
 
