@@ -164,8 +164,8 @@ def path_planning_cpu(method: str) -> Recipe:
         sampler=EnergySampler(flow_steps=16, mcmc_steps=30, step_size=2e-2, final_step_size=1e-3, refined=12),
         batch=64,
         # Seeing a scene costs as much as a candidate in it: several noises for each.
-        matched=128,
-        draws=4,
+        matched=96,
+        draws=6,
         perturbation=(0.004, 0.002),  # a step is about 0.03
         samples=48,
         reflect=True,

@@ -1,6 +1,7 @@
 """What IBC, R-NCE and I-R-NCE share: an energy trained by ranking data among a proposal's negatives."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import jax
@@ -226,8 +227,10 @@ def _sampling(energy: Network, proposal: Proposal, settings: EnergySampler, dim:
         return energy.apply(params[ENERGY], codes[ENERGY], y, one)
 
     def total(params: Params, codes: Codes, term: Term | None, t: Float[Array, ""]):
+        prepared = energy.prepare(params[ENERGY], codes[ENERGY], t)
+
         def at(y: Float[Array, " dim"]) -> Float[Array, ""]:
-            value = energy.apply(params[ENERGY], codes[ENERGY], y, t)
+            value = energy.run(params[ENERGY], prepared, y)
             return value if term is None else value + term(y)
 
         return at
@@ -236,8 +239,8 @@ def _sampling(energy: Network, proposal: Proposal, settings: EnergySampler, dim:
         field_params, code = params.get(PROPOSAL, {}), codes.get(PROPOSAL)
         return proposal.sample(field_params, code, key, (n, dim), settings.flow_steps, settings.start_time)
 
-    def refine(params: Params, codes: Codes, key: PRNGKeyArray, y: Events, term: Term | None) -> Events:
-        sde_key, chain_key = jax.random.split(key)
+    def refine(params: Params, codes: Codes, keys: Sequence[PRNGKeyArray], y: Events, term: Term | None) -> Events:
+        sde_key, chain_key = keys
         if settings.start_time < 1.0 and proposal.velocity is not None:
             velocity, field_params, code = proposal.velocity, params[PROPOSAL], codes[PROPOSAL]
 
@@ -256,18 +259,18 @@ def _sampling(energy: Network, proposal: Proposal, settings: EnergySampler, dim:
         return jax.vmap(total(params, codes, term, one))(events)
 
     def sample(params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None) -> Events:
-        flow_key, key = jax.random.split(key)
-        return refine(params, codes, key, propose(params, codes, flow_key, n), term)
+        flow_key, *keys = jax.random.split(key, 3)
+        return refine(params, codes, keys, propose(params, codes, flow_key, n), term)
 
     def candidates(params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None) -> tuple[Events, Scores]:
         if settings.refined is None or settings.refined >= n or not settings.gradient_evaluations:
             events = sample(params, codes, key, n, term)
             return events, score(params, codes, events, term)
-        flow_key, key = jax.random.split(key)
+        flow_key, *keys = jax.random.split(key, 3)
         proposed = propose(params, codes, flow_key, n)
         when = jnp.asarray(settings.start_time)
         _, best = jax.lax.top_k(jax.vmap(total(params, codes, term, when))(proposed), settings.refined)
-        events = proposed.at[best].set(refine(params, codes, key, proposed[best], term))
+        events = proposed.at[best].set(refine(params, codes, keys, proposed[best], term))
         return events, score(params, codes, events, term)
 
     return sample, candidates, score, evaluate
