@@ -1,5 +1,6 @@
 """Speed of training and planning, as ratios taken in one run: what share of the machine, how long a plan takes."""
 
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from rnce.policies import Policy
 from rnce.policies.checkpoint import Checkpoint, context_shapes
 from rnce.policies.data import Noise, TrainingSet, batch
 from rnce.policies.methods import init
-from rnce.policies.recipe import Phase, Recipe
+from rnce.policies.recipe import Phase, Recipe, scaled
 from rnce.policies.samplers import flow as flows
 from rnce.policies.task import Task, fit_normalizer
 from rnce.policies.train import Run, make_run
@@ -126,7 +127,7 @@ def untrained(task: Task, recipe: Recipe) -> Policy:
     return Policy(Checkpoint(task, recipe.method_name, recipe.method, params, normalizer, recipe.samples))
 
 
-def plan_latency(policy: Policy, environments: Sequence[int] = (1, 64), repeats: int = 30) -> list[dict[str, Any]]:
+def plan_latency(policy: Policy, environments: Sequence[int] = (1, 64), budget: float = 3.0) -> list[dict[str, Any]]:
     """p50 and p95 of a whole plan (observation in, chunk out), for one and for many environments."""
     rows = []
     rng = np.random.default_rng(0)
@@ -136,36 +137,33 @@ def plan_latency(policy: Policy, environments: Sequence[int] = (1, 64), repeats:
             for key, shape in policy.task.observation.items()
         }
         policy.reset(seed=0)
-        policy.plan(obs)
-        times = []
-        for _ in range(repeats):
-            began = time.perf_counter()
-            policy.plan(obs)
-            times.append(1e3 * (time.perf_counter() - began))
-        p50, p95 = np.percentile(times, [50, 95])
+        p50, p95 = 1e3 * np.percentile(seconds_per_call(lambda obs=obs: policy.plan(obs), budget), [50, 95])
         rows.append({"environments": count, "samples": policy.samples, "p50_ms": float(p50), "p95_ms": float(p95)})
     return rows
 
 
-def log_prob_comparison(task: Task, recipe: Recipe, samples: int = 48) -> dict[str, float]:
-    """Two time scales against the augmented ODE, on the field of a recipe: time, and how well each ranks.
+def log_prob_comparison(
+    task: Task, recipe: Recipe, data: TrainingSet, samples: int = 48, rounds: int = 10
+) -> dict[str, float]:
+    """Two time scales against the augmented ODE on the same steps, with the field of a recipe: time, and ranking.
 
-    Ranking accuracy is the share of pairs ordered as by the augmented ODE with four times the steps.
+    The field is trained for a moment, so that likelihoods differ as they do in use. Right is the order of pairs at
+    least a nat apart, by the augmented ODE with four times the steps.
     """
-    from rnce.policies.bridges import Interpolant
     from rnce.policies.proposals import make_flow
+    from rnce.policies.train import train
 
-    network = recipe.method.field.create(context_shapes(task), task.event_shape, "field")
-    params = network.init(jax.random.key(0))
-    # Fresh fields are almost zero; larger ones make likelihoods that differ.
-    params = jax.tree.map(lambda leaf: 2.0 * leaf, params)
+    with tempfile.TemporaryDirectory() as folder:
+        params = train(task, scaled(recipe, rounds), data, folder, progress=False).checkpoint.params["field"]
+    settings = recipe.method
+    bridge, sampler = settings.interpolant.create(), settings.sampler
+    network = settings.field.create(context_shapes(task), task.event_shape, "field")
     context = {name: jnp.ones(shape) for name, shape in context_shapes(task).items()}
-    flow = make_flow(network, Interpolant().create(), params, network.encode(params, context))
-    sampler = recipe.method.sampler
+    flow = make_flow(network, bridge, params, network.encode(params, context))
     start = jax.random.normal(jax.random.key(1), (samples, task.dim))
 
     def two_scales(start: jax.Array) -> jax.Array:
-        times = Interpolant().create().grid(sampler.steps)
+        times = bridge.grid(sampler.steps)
         moments = flows.moments(flow, times)
         path = flows.integrate(flow, start, moments)
         at = flows.coarse_indices(sampler.steps, sampler.divergences)
@@ -173,7 +171,7 @@ def log_prob_comparison(task: Task, recipe: Recipe, samples: int = 48) -> dict[s
         return flows.prior_log_prob(flow, start) - flows.cumulative_integral(divergences, times[at])[-1]
 
     def augmented(start: jax.Array, steps: int) -> jax.Array:
-        times = Interpolant().create().grid(steps)
+        times = bridge.grid(steps)
 
         def step(carry, span):
             (y, psi), (t0, t1) = carry, span
@@ -197,8 +195,10 @@ def log_prob_comparison(task: Task, recipe: Recipe, samples: int = 48) -> dict[s
     }
 
 
-def pair_agreement(scores: np.ndarray, reference: np.ndarray) -> float:
-    """Share of pairs that two scores order alike."""
-    upper = np.triu_indices(len(scores), 1)
-    order = np.sign(scores[:, None] - scores[None])[upper]
-    return float(np.mean(order == np.sign(reference[:, None] - reference[None])[upper]))
+def pair_agreement(scores: np.ndarray, reference: np.ndarray, apart: float = 1.0) -> float:
+    """Share of pairs ordered alike, of those that the reference puts so far apart."""
+    difference = reference[:, None] - reference[None]
+    pairs = np.triu(np.abs(difference) >= apart, 1)
+    if not pairs.any():
+        raise ValueError(f"no two of {len(reference)} scores are {apart} apart; there is nothing to rank")
+    return float(np.mean(np.sign(scores[:, None] - scores[None])[pairs] == np.sign(difference)[pairs]))

@@ -52,12 +52,12 @@ def bench_latency(
     """
     from rnce.eval.bench_speed import log_prob_comparison, plan_latency, untrained
     from rnce.policies.presets import recipe_for
-    from rnce.training import task_of
+    from rnce.training import example_training
 
     rows = []
     print(f"{'':28} {'environments':>12} {'samples':>8} {'p50 ms':>8} {'p95 ms':>8}")
     for task_name in tasks:
-        task = task_of(task_name)
+        task, data = example_training(task_name)
         for method in methods:
             for row in plan_latency(untrained(task, recipe_for(task_name, method))):
                 rows.append({"task": task_name, "method": method} | row)
@@ -66,7 +66,7 @@ def bench_latency(
                     f"{row['p95_ms']:8.1f}",
                     flush=True,
                 )
-        figures = log_prob_comparison(task, recipe_for(task_name, "nf"))
+        figures = log_prob_comparison(task, recipe_for(task_name, "nf"), data)
         rows.append({"task": task_name, "log_prob": figures})
         print(
             f"{task_name}: log-probability on two time scales {figures['two_time_scales_ms']:.1f} ms, augmented ODE "
