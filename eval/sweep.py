@@ -159,40 +159,47 @@ def sweep(
     """Run the grid; results best first, also in `out`/sweep.json. Running it again goes on where it stopped."""
     check_writable(out / "sweep.json")
     todo = trials(name, grid, out, limit, **options)
-    results: list[dict] = []
+    found: dict[int, list[dict]] = {}
     with tqdm(total=len(todo), desc=name, unit="trial", disable=not progress) as bar:
-        for found in _spread(todo, workers, ray):
-            results += found
+        for index, results in _spread(todo, workers, ray):
+            found[index] = results
             bar.update()
-            best = ranked(results)[0]
+            best = _ranked_trials(found)[0]
             if best.get("mean") is not None:
                 bar.set_postfix({best["metric"]: f"{best['mean']:.4f}"})
-    results = ranked(results)
+    results = _ranked_trials(found)
     write_json(out / "sweep.json", results)
     return results
 
 
-def _spread(todo: list[Trial], workers: int, ray: str | None) -> Iterator[list[dict]]:
+def _ranked_trials(found: dict[int, list[dict]]) -> list[dict]:
+    """Best first, equals in the grid's order: which trial ended first does not matter."""
+    return ranked([result for _, results in sorted(found.items()) for result in results])
+
+
+def _spread(todo: list[Trial], workers: int, ray: str | None) -> Iterator[tuple[int, list[dict]]]:
+    """Each trial's number and results, as it ends."""
     if ray is not None:
         yield from _on_ray(todo, ray, workers)
     elif workers == 1:
-        yield from map(run_trial, todo)
+        yield from enumerate(map(run_trial, todo))
     else:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            for future in as_completed([pool.submit(run_trial, trial) for trial in todo]):
-                yield future.result()
+            numbers = {pool.submit(run_trial, trial): number for number, trial in enumerate(todo)}
+            for future in as_completed(numbers):
+                yield numbers[future], future.result()
 
 
-def _on_ray(todo: list[Trial], address: str, workers: int) -> Iterator[list[dict]]:
+def _on_ray(todo: list[Trial], address: str, workers: int) -> Iterator[tuple[int, list[dict]]]:
     from rnce.eval.ray_workers import ray_session
 
     with ray_session(address, workers if workers > 1 else None) as ray:
         remote = ray.remote(num_cpus=1, max_retries=3)(run_trial)
-        waiting = [remote.remote(trial) for trial in todo]
+        waiting = {remote.remote(trial): number for number, trial in enumerate(todo)}
         while waiting:
-            (done,), waiting = ray.wait(waiting, num_returns=1)
-            yield ray.get(done)
+            (done,), _ = ray.wait(list(waiting), num_returns=1)
+            yield waiting.pop(done), ray.get(done)
 
 
 def ranked(results: list[dict]) -> list[dict]:

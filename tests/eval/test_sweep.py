@@ -1,10 +1,14 @@
 """Grids: the paper's are complete and fit the recipes; a sweep runs, resumes and ranks."""
 
 import dataclasses
+import importlib.util
 import json
+import shutil
 
+import numpy as np
 import pytest
 
+from rnce.datasets.path_planning import write_path_planning
 from rnce.eval import grids, sweep
 from rnce.policies.networks import ConcatSquash
 from rnce.policies.presets import recipe_for
@@ -111,13 +115,61 @@ def test_sweep_ranks_and_resumes(tmp_path, monkeypatch):
     assert json.loads((tmp_path / "sweep.json").read_text()) == results
 
 
-def test_sweep_over_processes_reads_what_is_there(tmp_path, monkeypatch):
-    monkeypatch.setattr(sweep, "_trained", lambda trial, folder: folder)
-    measure = {"metric": "score", "ci95": [0, 1]}
-    monkeypatch.setattr(sweep, "_measured", lambda trial, *_: measure | {"mean": dict(trial.training)["width"] / 100})
-    grid = {"width": [1, 2, 3]}
-    alone = sweep.sweep("pusht/nf", grid, tmp_path, progress=False, **OPTIONS)
-    assert sweep.sweep("pusht/nf", grid, tmp_path, workers=2, progress=False, **OPTIONS) == alone
+@pytest.fixture(scope="module")
+def demonstrations(tmp_path_factory):
+    """A few snippets of straight lines: enough to train on for a moment."""
+    rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("data") / "path_planning.zarr"
+    steps = np.cumsum(rng.normal(scale=0.03, size=(64, 50, 2)), axis=1).astype(np.float32)
+    snippets = {
+        "scene_obstacles": np.tile(np.float32([0.8, 0.8, 0.1]), (1, 10, 1)),
+        "scene_goal": np.full((1, 2), 0.5, np.float32),
+        "scene_seed": np.zeros(1, np.int32),
+        "scene_index": np.zeros(64, np.int32),
+        "positions": steps[:, :13],
+    }
+    write_path_planning(path, paths=steps, path_scene=np.zeros(64, np.int32), snippets=snippets, attributes={})
+    return str(path)
+
+
+def real_sweep(demonstrations, out, **spread):
+    small = {"phase.field.batch_size": [4], "phase.field.steps_per_round": [1], "method.draws": [1]}
+    grid = small | {"method.field.width": [8, 16], "sampler.steps": [2]}
+    options = OPTIONS | {"data": demonstrations, "steps": 1, "samples": 1}
+    return sweep.sweep("path-planning/nf", grid, out, progress=False, **spread, **options)
+
+
+@pytest.fixture(scope="module")
+def alone_folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("alone")
+
+
+@pytest.fixture(scope="module")
+def alone(demonstrations, alone_folder):
+    return real_sweep(demonstrations, alone_folder)
+
+
+def test_a_sweep_trains_and_measures_every_point(alone):
+    assert len(alone) == 2
+    assert {result["metric"] for result in alone} == {"collision"}
+    assert [result["mean"] for result in alone] == sorted(result["mean"] for result in alone)
+
+
+def test_two_processes_find_what_one_finds(demonstrations, alone, tmp_path):
+    assert real_sweep(demonstrations, tmp_path, workers=2) == alone
+    trained = sorted(tmp_path.glob("*/policy/model.safetensors"))
+    before = [file.stat().st_mtime_ns for file in trained]
+    assert real_sweep(demonstrations, tmp_path, workers=2) == alone  # goes on where it stopped: nothing is left to do
+    assert [file.stat().st_mtime_ns for file in trained] == before
+    assert len(before) == 2
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed")
+@pytest.mark.filterwarnings("ignore")  # Ray's own
+def test_two_ray_workers_find_what_one_process_finds(demonstrations, alone, alone_folder, tmp_path):
+    shutil.copytree(alone_folder, tmp_path, dirs_exist_ok=True)
+    for result in tmp_path.glob("*/result-*.json"):  # measured again, not trained again: that would take a minute
+        result.unlink()
+    assert real_sweep(demonstrations, tmp_path, workers=2, ray="local") == alone
 
 
 def test_real_sweep_on_a_synthetic_problem(tmp_path, monkeypatch):
