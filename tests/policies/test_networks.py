@@ -10,7 +10,7 @@ import pytest
 from flax import nnx
 
 from rnce.policies.networks import NETWORKS, count_params, exact_divergence, network_from_dict, network_to_dict
-from rnce.policies.networks.pairs import look
+from rnce.policies.networks.pairs import look, segments
 from rnce.policies.networks.paper_sizes import BUDGET, PAPER
 from rnce.policies.networks.vision import CoordConvResNet, spatial_softmax
 
@@ -297,7 +297,7 @@ def test_segment_distance_against_dense_points():
     along = np.linspace(0, 1, 2001)[:, None, None]
     points = starts + along * (waypoints - starts)
     expected = np.linalg.norm(points[:, :, None] - obstacles[:, :2], axis=-1).min(axis=0)
-    seen = look(jnp.array(waypoints), jnp.repeat(obstacles.T, len(waypoints), axis=1))
+    seen = look(segments(jnp.array(waypoints)), jnp.repeat(obstacles.T, len(waypoints), axis=1))
     distance, clearance = (values.reshape(len(obstacles), -1).T for values in (seen.distance, seen.clearance))
     np.testing.assert_allclose(distance, expected, atol=2e-3)
     np.testing.assert_allclose(clearance, expected - obstacles[:, 2], atol=2e-3)
