@@ -10,9 +10,11 @@ from matplotlib.figure import Figure
 
 from rnce.envs.path_planning import scene_for_seed
 from rnce.eval.adapters import is_own, policy_factory
+from rnce.eval.compare import compare
 from rnce.eval.demonstrator import against_demonstrator, demonstrator
 from rnce.eval.evaluate import evaluate
 from rnce.eval.files import check_writable, read_json, write_json
+from rnce.eval.metrics import LOWER_IS_BETTER
 from rnce.eval.panels import landscape, path_panels, pusht_panels, worst_panels
 from rnce.eval.plots import per_scene_bars, ranking_curves, save
 from rnce.eval.protocols import Protocol, paper_numbers
@@ -160,6 +162,9 @@ def results_rows(protocol: Protocol, documents: Sequence[dict]) -> tuple[list[st
     header = ["policy", "ℓ", "parameters", "plan p50 ms"]
     for name in protocol.metrics:
         header += [name, f"{name} (the paper's)"] if _in_paper(paper, name) else [name]
+    best = _best(protocol, documents)
+    if best is not None:
+        header.append(f"{protocol.metrics[0]} − the best's, paired")
     if any("against_demonstrator" in document for document in documents):
         header += ["cost / demonstrator", "winding classes"]
     rows = []
@@ -172,11 +177,28 @@ def results_rows(protocol: Protocol, documents: Sequence[dict]) -> tuple[list[st
             if _in_paper(paper, name):
                 mean, half = paper.get(method, {}).get(name, {}).get(str(document["samples"]), (None, None))
                 row.append("—" if mean is None else f"{mean:.3f} ± {half:.3f}")
+        if best is not None:
+            row.append("" if document is best else _against(document, best, protocol.metrics[0]))
         against = document.get("against_demonstrator")
         if against:
             row += ["—" if against[key] is None else f"{against[key]:.2f}" for key in ("cost_ratio", "classes")]
         rows.append(row)
     return header, rows
+
+
+def _best(protocol: Protocol, documents: Sequence[dict]) -> dict | None:
+    """The best result with the protocol's number of samples, where there are several to compare it with."""
+    metric = protocol.metrics[0]
+    able = [d for d in documents if d["samples"] == protocol.samples[0] and metric in d["metrics"]]
+    sign = 1 if metric in LOWER_IS_BETTER else -1
+    return min(able, key=lambda d: sign * d["metrics"][metric]["mean"]) if len(able) > 1 else None
+
+
+def _against(document: dict, best: dict, metric: str) -> str:
+    difference = compare(document, best).get(metric)
+    if difference is None:
+        return "—"
+    return f"{difference.mean:+.3f} [{difference.interval.low:+.3f}, {difference.interval.high:+.3f}]"
 
 
 def results_markdown(protocol: Protocol, documents: Sequence[dict]) -> str:

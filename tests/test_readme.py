@@ -59,3 +59,18 @@ def test_the_synthetic_table_is_what_was_measured():
     shown = re.search(r"<!-- synthetic -->\n(.*?)\n<!-- /synthetic -->", (ROOT / "README.md").read_text(), re.DOTALL)
     assert shown
     assert shown.group(1) == markdown(outcome)
+
+
+@pytest.mark.parametrize("task", ["pusht", "path-planning"])
+def test_tables_of_results_are_what_was_measured(task):
+    from rnce.eval.bench_policies import results_markdown
+    from rnce.eval.protocols import PROTOCOLS
+
+    file = ROOT / "eval" / "results" / f"{task.replace('-', '_')}.json"
+    shown = re.search(rf"<!-- {task} -->\n(.*?)\n<!-- /{task} -->", (ROOT / "README.md").read_text(), re.DOTALL)
+    if not file.exists():
+        assert not shown, f"the README shows results of {task}, but there is no {file.name}"
+        return
+    results = json.loads(file.read_text())["results"]
+    assert shown
+    assert shown.group(1) == results_markdown(PROTOCOLS[task], results)

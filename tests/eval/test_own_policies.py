@@ -9,7 +9,7 @@ import peer_policies
 import pytest
 
 from rnce.eval.adapters import policy_factory
-from rnce.eval.bench_policies import bench_policies, results_markdown
+from rnce.eval.bench_policies import bench_policies, results_markdown, results_rows
 from rnce.eval.demonstrator import against_demonstrator, demonstrator
 from rnce.eval.environments import make_env
 from rnce.eval.evaluate import evaluate
@@ -145,6 +145,21 @@ def test_tables_put_the_papers_numbers_beside_ours(result):
     assert "| collision (the paper's) |" in text
     assert "0.030 ± 0.003" in text
     assert set(paper_numbers("pusht")["methods"]) >= {"nf", "i-r-nce", "diffusion"}
+
+
+def test_tables_compare_with_the_best_on_paired_seeds(result):
+    def document(name, collision):
+        found = result.to_json() | {"policy": f"path-planning/{name}", "samples": 48}
+        seeds = found["per_seed"]["seed"]
+        return found | {
+            "metrics": found["metrics"] | {"collision": {"mean": collision}},
+            "per_seed": found["per_seed"] | {"collision": [collision + 0.01 * i for i in range(len(seeds))]},
+        }
+
+    documents = [document("nf", 0.25), document("r-nce", 0.0), document("nf", 0.5) | {"samples": 1}]
+    header, rows = results_rows(PROTOCOLS["path-planning"], documents)
+    column = header.index("collision − the best's, paired")
+    assert [row[column] for row in rows] == ["+0.250 [+0.250, +0.250]", "", "+0.500 [+0.500, +0.500]"]
 
 
 def test_demonstrator_counts_free_paths_only(monkeypatch):
