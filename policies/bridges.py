@@ -41,6 +41,7 @@ class Bridge(NamedTuple):
     coefficients: Callable[[Time], Coefficients]
     grid: Callable[[int], Float[Array, " steps+1"]]  # times from noise to data
     prior_std: float  # of the noise end
+    clock: Callable[[Time], Time] = lambda t: t  # in which the flow's divergence changes evenly
 
 
 def perturb(bridge: Bridge, t: Time, z: Float[Array, " dim"], y: Float[Array, " dim"]) -> Float[Array, " dim"]:
@@ -122,6 +123,7 @@ class EDM:
             coefficients=coefficients,
             grid=self.sigmas,
             prior_std=self.sigma_max,
+            clock=jnp.log,  # the divergence is like 1/σ, over more than four decades
         )
 
     def c_skip(self, sigma: Time) -> Time:

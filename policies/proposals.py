@@ -66,6 +66,7 @@ def make_flow(network: Network, bridge: Bridge, params: Params, code: Code) -> f
         )(y),
         prior_std=bridge.prior_std,
         prepare=lambda t: prepare(network, bridge, params, code, t),
+        clock=bridge.clock,
     )
 
 

@@ -27,6 +27,7 @@ class Flow(NamedTuple):
     velocity_and_divergence: Callable[[Any, Points], tuple[Points, Float[Array, " n"]]]
     prior_std: float
     prepare: Callable[[Float[Array, ""]], Any] = lambda t: t
+    clock: Callable[[Float[Array, ""]], Float[Array, ""]] = lambda t: t  # the divergence is integrated over clock(t)
 
 
 class Moments(NamedTuple):
@@ -167,4 +168,5 @@ def _coarse_integral(
 ) -> Float[Array, " n"]:
     coarse = coarse_indices(len(at.times) - 1, divergences)
     at = select(at, coarse)
-    return cumulative_integral(divergences_along(flow, path[coarse], at), at.times)[-1]
+    clock, rate = jax.vmap(jax.value_and_grad(flow.clock))(at.times)
+    return cumulative_integral(divergences_along(flow, path[coarse], at) / rate[:, None], clock)[-1]

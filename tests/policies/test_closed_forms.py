@@ -13,6 +13,7 @@ from rnce.policies.bridges import EDM, Interpolant
 from rnce.policies.methods import NF, Diffusion, DiffusionPhi, FlowSampler
 from rnce.policies.methods.flows import FIELD
 from rnce.policies.networks import Network
+from rnce.policies.presets import recipe_for
 from rnce.policies.proposals import flow_proposal
 from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage
 from rnce.policies.samplers.flow import cumulative_integral
@@ -84,6 +85,14 @@ def test_coarse_ranking_has_the_exact_order(name):
     apart = np.abs(exact[0] - exact[1]) >= 1.0
     assert apart.sum() > 80
     assert np.mean((found[0] > found[1]) == (exact[0] > exact[1]), where=apart) >= 0.99
+
+
+@pytest.mark.parametrize(("name", "method"), [("trigonometric", "nf"), ("diffusion", "diffusion")])
+def test_the_presets_evaluate_enough_divergences(name, method):
+    """A diffusion's divergence is like 1/σ: integrated over σ itself, so few of them would not do."""
+    method, law = build(name, recipe_for("pusht", method).method.sampler)
+    samples, found = draw(method, 256)
+    np.testing.assert_allclose(found, law.log_prob(samples), atol=0.4)
 
 
 def test_proposal_knows_its_density_at_every_time():
