@@ -187,7 +187,7 @@ def _robot(
     """Flows regress; energies get a score warm start, then rank together with their proposal."""
     common: dict[str, Any] = {"rounds_per_block": 50, **task}
     flows = {
-        "nf": NF(field, Interpolant(), FlowSampler(16, 4), draws=draws),
+        "nf": NF(field, Interpolant(), FlowSampler(24, 4), draws=draws),
         "diffusion": Diffusion(field, EDM(sigma_data=1.0), FlowSampler(16, 7), draws=draws),
         "diffusion-phi": DiffusionPhi(field, EDM(sigma_data=1.0), FlowSampler(16, 7), draws=draws),
     }
