@@ -121,7 +121,7 @@ def demonstrations(tmp_path_factory):
     rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("data") / "path_planning.zarr"
     steps = np.cumsum(rng.normal(scale=0.03, size=(64, 50, 2)), axis=1).astype(np.float32)
     snippets = {
-        "scene_obstacles": np.tile(np.float32([0.8, 0.8, 0.1]), (1, 10, 1)),
+        "scene_obstacles": np.tile(np.array([0.8, 0.8, 0.1], np.float32), (1, 10, 1)),
         "scene_goal": np.full((1, 2), 0.5, np.float32),
         "scene_seed": np.zeros(1, np.int32),
         "scene_index": np.zeros(64, np.int32),
