@@ -1,9 +1,7 @@
 """Grids: the paper's are complete and fit the recipes; a sweep runs, resumes and ranks."""
 
 import dataclasses
-import importlib.util
 import json
-import shutil
 
 import numpy as np
 import pytest
@@ -139,13 +137,8 @@ def real_sweep(demonstrations, out, **spread):
 
 
 @pytest.fixture(scope="module")
-def alone_folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("alone")
-
-
-@pytest.fixture(scope="module")
-def alone(demonstrations, alone_folder):
-    return real_sweep(demonstrations, alone_folder)
+def alone(demonstrations, tmp_path_factory):
+    return real_sweep(demonstrations, tmp_path_factory.mktemp("alone"))
 
 
 def test_a_sweep_trains_and_measures_every_point(alone):
@@ -161,15 +154,6 @@ def test_two_processes_find_what_one_finds(demonstrations, alone, tmp_path):
     assert real_sweep(demonstrations, tmp_path, workers=2) == alone  # goes on where it stopped: nothing is left to do
     assert [file.stat().st_mtime_ns for file in trained] == before
     assert len(before) == 2
-
-
-@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="the extra `ray` is not installed")
-@pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_two_ray_workers_find_what_one_process_finds(demonstrations, alone, alone_folder, tmp_path):
-    shutil.copytree(alone_folder, tmp_path, dirs_exist_ok=True)
-    for result in tmp_path.glob("*/result-*.json"):  # measured again, not trained again: that would take a minute
-        result.unlink()
-    assert real_sweep(demonstrations, tmp_path, workers=2, ray="local") == alone
 
 
 def test_real_sweep_on_a_synthetic_problem(tmp_path, monkeypatch):
