@@ -104,7 +104,7 @@ class PairModule(nnx.Module):
         return self.core(code["features"], jnp.concatenate(parts), y)
 
     def with_divergence(self, code: Code, y: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
-        """The field and its exact divergence, for a third of what `dim` passes cost.
+        """The field and its exact divergence, for little more than half of what `dim` passes cost.
 
         What a segment sees depends on its two ends only, so four derivatives of the geometry serve all directions.
         """
