@@ -163,12 +163,7 @@ def log_prob_comparison(
     start = jax.random.normal(jax.random.key(1), (samples, task.dim))
 
     def two_scales(start: jax.Array) -> jax.Array:
-        times = bridge.grid(sampler.steps)
-        moments = flows.moments(flow, times)
-        path = flows.integrate(flow, start, moments)
-        at = flows.coarse_indices(sampler.steps, sampler.divergences)
-        divergences = flows.divergences_along(flow, path[at], flows.select(moments, at))
-        return flows.prior_log_prob(flow, start) - flows.cumulative_integral(divergences, times[at])[-1]
+        return flows.carry(flow, start, bridge.grid(sampler.steps), sampler.divergences)[1]
 
     def augmented(start: jax.Array, steps: int) -> jax.Array:
         times = bridge.grid(steps)
