@@ -10,7 +10,7 @@ demo: $(INSTALLED)  ## roll a policy in both environments; writes pictures and v
 	$(BIN)/rnce demo --out out/demo
 
 test: $(INSTALLED) .venv-peers/.installed  ## the whole test suite
-	SDL_VIDEODRIVER=dummy $(BIN)/pytest -n 2
+	SDL_VIDEODRIVER=dummy $(BIN)/pytest -n 2 --dist loadgroup
 
 test-pymunk: $(INSTALLED) .venv-pymunk6/.installed  ## Push-T tests on the installed pymunk and on the other major version
 	SDL_VIDEODRIVER=dummy $(BIN)/pytest tests/envs/test_pusht_*.py

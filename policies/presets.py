@@ -143,11 +143,13 @@ def pusht_cpu(method: str) -> Recipe:
         method,
         # Most weights see (x, t) only: shared by all candidates, they cost a plan next to nothing.
         field=ResidualMLP(width=256, depth=3, context_width=448, context_depth=2, joint_depth=2),
-        energy=ResidualMLP(width=256, depth=3, context_width=256, context_depth=2, joint_depth=1, time_transform="log"),
-        proposal=ShallowField(width=768, context_width=352, context_depth=2, joint_depth=2),
+        energy=ResidualMLP(width=256, depth=3, context_width=416, context_depth=2, joint_depth=2, time_transform="log"),
+        # Small: with four times the parameters it memorises the demonstrations, and ranking against it goes astray.
+        proposal=ShallowField(width=512, context_width=192, context_depth=2, joint_depth=1),
         # Twenty Langevin steps of the better half are worth 0.05 of the score; more, longer or the SDE bring no more.
         sampler=EnergySampler(flow_steps=16, mcmc_steps=20, step_size=1e-3, final_step_size=1e-4, refined=4),
         batch=48,
+        rounds=(7_000, 4_000),
         perturbation=(2.0, 1.0),  # px
         samples=8,
     )
@@ -163,6 +165,7 @@ def path_planning_cpu(method: str) -> Recipe:
         # Thirty Langevin steps take nine in ten of the collisions away that are left after ranking.
         sampler=EnergySampler(flow_steps=16, mcmc_steps=30, step_size=2e-2, final_step_size=1e-3, refined=12),
         batch=64,
+        rounds=(5_000, 5_000),
         # Seeing a scene costs as much as a candidate in it: several noises for each.
         matched=96,
         draws=6,
@@ -180,11 +183,12 @@ def _robot(
     proposal: NetworkConfig,
     sampler: EnergySampler,
     batch: int,
+    rounds: tuple[int, int],
     matched: int = 256,
     draws: int = 1,
     **task: Any,
 ) -> Recipe:
-    """Flows regress; energies get a score warm start, then rank together with their proposal."""
+    """Flows regress; energies get a score warm start, then rank together with their proposal, `rounds` of each."""
     common: dict[str, Any] = {"rounds_per_block": 50, **task}
     flows = {
         "nf": NF(field, Interpolant(), FlowSampler(24, 4), draws=draws),
@@ -203,11 +207,11 @@ def _robot(
     return ranking(
         method,
         settings,
-        rounds=5_000 if warm else 7_000,
+        rounds=rounds[1] if warm else 7_000,
         proposal=Phase("proposal", "match", Optimizer(7e-4, warmup=500), 3, matched),
         # Low: ranking refines an energy that score matching has shaped, and its batches are small.
         energy=Phase("energy", "rank", Optimizer(1.5e-4 if warm else 5e-4, warmup=300), 1, batch),
-        warm_rounds=5_000 if warm else 0,
+        warm_rounds=rounds[0] if warm else 0,
         ema=0.999,
         **common,
     )

@@ -3,10 +3,9 @@
 import dataclasses
 import json
 
-import numpy as np
 import pytest
+from small_sweep import OPTIONS, small_sweep, write_demonstrations
 
-from rnce.datasets.path_planning import write_path_planning
 from rnce.eval import grids, sweep
 from rnce.policies.networks import ConcatSquash
 from rnce.policies.presets import recipe_for
@@ -72,16 +71,6 @@ def test_grid_words():
         grids.parse_grid(["width"])
 
 
-OPTIONS = {
-    "preset": "cpu",
-    "data": None,
-    "steps": 2,
-    "seeds": (50_000, 50_002),
-    "rollouts": 1,
-    "samples": None,
-}
-
-
 def test_samplers_share_a_training(tmp_path):
     grid = {"method.field.width": [8, 16], "sampler.steps": [2, 4, 8]}
     todo = sweep.trials("pinwheel/nf", grid, tmp_path, **OPTIONS)
@@ -115,30 +104,12 @@ def test_sweep_ranks_and_resumes(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def demonstrations(tmp_path_factory):
-    """A few snippets of straight lines: enough to train on for a moment."""
-    rng, path = np.random.default_rng(0), tmp_path_factory.mktemp("data") / "path_planning.zarr"
-    steps = np.cumsum(rng.normal(scale=0.03, size=(64, 50, 2)), axis=1).astype(np.float32)
-    snippets = {
-        "scene_obstacles": np.tile(np.array([0.8, 0.8, 0.1], np.float32), (1, 10, 1)),
-        "scene_goal": np.full((1, 2), 0.5, np.float32),
-        "scene_seed": np.zeros(1, np.int32),
-        "scene_index": np.zeros(64, np.int32),
-        "positions": steps[:, :13],
-    }
-    write_path_planning(path, paths=steps, path_scene=np.zeros(64, np.int32), snippets=snippets, attributes={})
-    return str(path)
-
-
-def real_sweep(demonstrations, out, **spread):
-    small = {"phase.field.batch_size": [4], "phase.field.steps_per_round": [1], "method.draws": [1]}
-    grid = small | {"method.field.width": [8, 16], "sampler.steps": [2]}
-    options = OPTIONS | {"data": demonstrations, "steps": 1, "samples": 1}
-    return sweep.sweep("path-planning/nf", grid, out, progress=False, **spread, **options)
+    return write_demonstrations(tmp_path_factory.mktemp("data") / "path_planning.zarr")
 
 
 @pytest.fixture(scope="module")
 def alone(demonstrations, tmp_path_factory):
-    return real_sweep(demonstrations, tmp_path_factory.mktemp("alone"))
+    return small_sweep(demonstrations, tmp_path_factory.mktemp("alone"))
 
 
 def test_a_sweep_trains_and_measures_every_point(alone):
@@ -148,10 +119,10 @@ def test_a_sweep_trains_and_measures_every_point(alone):
 
 
 def test_two_processes_find_what_one_finds(demonstrations, alone, tmp_path):
-    assert real_sweep(demonstrations, tmp_path, workers=2) == alone
+    assert small_sweep(demonstrations, tmp_path, workers=2) == alone
     trained = sorted(tmp_path.glob("*/policy/model.safetensors"))
     before = [file.stat().st_mtime_ns for file in trained]
-    assert real_sweep(demonstrations, tmp_path, workers=2) == alone  # goes on where it stopped: nothing is left to do
+    assert small_sweep(demonstrations, tmp_path, workers=2) == alone  # goes on where it stopped: nothing is left to do
     assert [file.stat().st_mtime_ns for file in trained] == before
     assert len(before) == 2
 
