@@ -11,15 +11,17 @@ Stochastic interpolants run over t ∈ [0, 1] with the flow F itself. EDM diffus
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from rnce.policies.networks.functional import Code, Network, Params, Prepared
 
 Time = Float[Array, ""]
+Numbers = TypeVar("Numbers", Array, np.ndarray)
 
 
 class Coefficients(NamedTuple):
@@ -39,7 +41,7 @@ class Bridge(NamedTuple):
     data: Callable[[Time], Time]
     target: Callable[[Time, Float[Array, " dim"], Float[Array, " dim"]], Float[Array, " dim"]]
     coefficients: Callable[[Time], Coefficients]
-    grid: Callable[[int], Float[Array, " steps+1"]]  # times from noise to data
+    grid: Callable[[int], Float[np.ndarray, " steps+1"]]  # times from noise to data, known before compilation
     prior_std: float  # of the noise end
     clock: Callable[[Time], Time] = lambda t: t  # in which the flow's divergence changes evenly
 
@@ -78,11 +80,11 @@ class Interpolant:
             data=data,
             target=target,
             coefficients=lambda t: Coefficients(zero, one, one, t),
-            grid=lambda steps: warp(jnp.linspace(0.0, 1.0, steps + 1)),
+            grid=lambda steps: warp(np.linspace(0.0, 1.0, steps + 1, dtype=np.float32)),
             prior_std=1.0,
         )
 
-    def warp(self, u: Float[Array, "..."]) -> Float[Array, "..."]:
+    def warp(self, u: Numbers) -> Numbers:
         """Uniform numbers to times: t = u^{1/α}."""
         return u ** (1.0 / self.alpha)
 
@@ -142,10 +144,10 @@ class EDM:
         """What the network sees of the noise level."""
         return jnp.log(sigma) / 4.0
 
-    def sigmas(self, steps: int) -> Float[Array, " {steps}+1"]:
+    def sigmas(self, steps: int) -> Float[np.ndarray, " {steps}+1"]:
         """Noise levels from σ_max to σ_min, evenly spaced in σ^{1/ρ}."""
-        ends = jnp.array([self.sigma_max, self.sigma_min]) ** (1.0 / self.rho)
-        return jnp.linspace(ends[0], ends[1], steps + 1) ** self.rho
+        first, last = self.sigma_max ** (1.0 / self.rho), self.sigma_min ** (1.0 / self.rho)
+        return (np.linspace(first, last, steps + 1) ** self.rho).astype(np.float32)
 
 
 def prepare(network: Network, bridge: Bridge, params: Params, code: Code, t: Time) -> tuple[Coefficients, Prepared]:

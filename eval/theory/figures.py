@@ -192,7 +192,7 @@ def likelihood(part: dict[str, Any]) -> Figure:
     figure, (left, middle, right) = _panels(3)
     counts = [row["divergences"] for row in part["coarse"]]
     for i, (key, label) in enumerate(
-        {"two_time_scales": "cubic (this package)", "trapezoid": "trapezoid (paper)"}.items()
+        {"two_time_scales": "Gauss's points (this package)", "trapezoid": "trapezoid (paper)"}.items()
     ):
         left.loglog(counts, [row[key]["rms_error"] for row in part["coarse"]], "o-", ms=3, color=COLORS[i], label=label)
     left.axvline(64, color=GREY, lw=0.8, ls=":")

@@ -67,19 +67,21 @@ def likelihood(seed: int = 0, samples: int = 512, probes: tuple[int, ...] = PROB
     divergences = jax.jit(lambda path: flows.divergences_along(flow, path, times))(path)
     coarse = []
     for count in DIVERGENCES:
-        at = flows.coarse_indices(STEPS, count)
-        cubic = flows.cumulative_integral(divergences[at], times[at])[-1]
-        trapezoid = jnp.trapezoid(divergences[at], times[at], axis=0)
-        rules = {"two_time_scales": cubic, "trapezoid": trapezoid}
+        at, weights = flows.quadrature(flow, times, count)
+        even = np.linspace(0, STEPS, count).round().astype(int)
+        rules = {
+            "two_time_scales": weights @ divergences[at],
+            "trapezoid": jnp.trapezoid(divergences[even], times[even], axis=0),
+        }
         figures = {name: judged(prior - np.asarray(integral, float)) for name, integral in rules.items()}
         coarse.append({"divergences": count, **figures})
 
-    at = flows.coarse_indices(STEPS, ENOUGH)
+    at, weights = flows.quadrature(flow, times, ENOUGH)
 
     def estimated(key: PRNGKeyArray, count: int, fresh: bool) -> Float[np.ndarray, " n"]:
         estimate = hutchinson_flow(mixture, bridge, key, count, fresh)
         values = jax.jit(lambda path: flows.divergences_along(estimate, path, times[at]))(path[at])
-        return prior - np.asarray(flows.cumulative_integral(values, times[at])[-1], float)
+        return prior - np.asarray(weights @ values, float)
 
     noisy = []
     for number, count in enumerate(probes):
