@@ -143,7 +143,7 @@ def plan_latency(policy: Policy, environments: Sequence[int] = (1, 64), budget: 
 
 
 def log_prob_comparison(
-    task: Task, recipe: Recipe, data: TrainingSet, samples: int = 48, rounds: int = 10
+    task: Task, recipe: Recipe, data: TrainingSet, samples: int = 128, rounds: int = 10
 ) -> dict[str, float]:
     """Two time scales against the augmented ODE on the same steps, with the field of a recipe: time, and ranking.
 

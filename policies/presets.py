@@ -191,7 +191,7 @@ def _robot(
     """Flows regress; energies get a score warm start, then rank together with their proposal, `rounds` of each."""
     common: dict[str, Any] = {"rounds_per_block": 50, **task}
     flows = {
-        "nf": NF(field, Interpolant(), FlowSampler(24, 2), draws=draws),
+        "nf": NF(field, Interpolant(), FlowSampler(24, 3), draws=draws),
         "diffusion": Diffusion(field, EDM(sigma_data=1.0), FlowSampler(16, 6), draws=draws),
         "diffusion-phi": DiffusionPhi(field, EDM(sigma_data=1.0), FlowSampler(16, 6), draws=draws),
     }
