@@ -51,6 +51,18 @@ def perturb(bridge: Bridge, t: Time, z: Float[Array, " dim"], y: Float[Array, " 
     return bridge.noise(t) * z + bridge.data(t) * y
 
 
+def score_velocity(
+    bridge: Bridge, t: Time, y: Float[Array, "... dim"], score: Float[Array, "... dim"]
+) -> Float[Array, "... dim"]:
+    """The velocity of the flow whose density at time t has this score; for times with some data in the mixture.
+
+    With E[z|y_t] = −noise·score, the velocity noise′·E[z|y_t] + data′·E[y|y_t] follows.
+    """
+    (noise, noise_rate), (data, data_rate) = (jax.value_and_grad(part)(t) for part in (bridge.noise, bridge.data))
+    z = -noise * score
+    return noise_rate * z + data_rate * (y - noise * z) / data
+
+
 @dataclass(frozen=True)
 class Interpolant:
     """A stochastic interpolant I_t(z, y); times are drawn as u^{1/α}, which favours the data end for α > 1."""

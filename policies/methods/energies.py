@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from rnce.policies.bridges import Interpolant
+from rnce.policies.bridges import Bridge, Interpolant, score_velocity
 from rnce.policies.losses import ranking_loss, score_matching_loss
 from rnce.policies.methods.flows import matching
 from rnce.policies.methods.method import Codes, Events, Loss, Method, Scores, Term, batch_codes
@@ -27,12 +27,14 @@ class EnergySampler:
 
     The paper's two-stage sampler has `start_time=1`; without Markov steps too, it is the proposal alone. A plan may
     spend the later stages on some of its samples only: the `refined` best ones when the flow ends; None for all.
+    The SDE follows the proposal's velocity, or, with `sde_trust` up to 1, the velocity that the energy implies.
     """
 
     flow_steps: int = 32
     start_time: float = 1.0
     sde_steps: int = 0
     sde_noise: float = 1e-3
+    sde_trust: float = 0.0
     kernel: str = "langevin"
     mcmc_steps: int = 0
     leapfrog_steps: int = 10
@@ -46,6 +48,8 @@ class EnergySampler:
             raise ValueError(f"kernel={self.kernel!r}: use one of {', '.join(mcmc.KERNELS)}.")
         if not 0.0 < self.start_time <= 1.0:
             raise ValueError(f"start_time={self.start_time}: use a time in (0, 1].")
+        if not 0.0 <= self.sde_trust <= 1.0:
+            raise ValueError(f"sde_trust={self.sde_trust}: use 0 (the proposal's velocity) to 1 (the energy's).")
         if self.refined is not None and self.refined < 1:
             raise ValueError(f"refined={self.refined}: use at least 1, or None for all samples.")
 
@@ -131,7 +135,7 @@ class EnergyMethod:
         losses["score"] = score_loss
         losses["adversary"] = _adversary(networks, proposal)
         dim = event_shape[0] * event_shape[1]
-        return Method(networks, losses, *_sampling(energy, proposal, self.sampler, dim))
+        return Method(networks, losses, *_sampling(energy, proposal, bridge, self.sampler, dim))
 
 
 def _ranking(networks: dict[str, Network], proposal: Proposal, correction: bool, through: bool = False) -> Loss:
@@ -218,7 +222,7 @@ def _weighted(rank: Loss, score: Loss, weight: float) -> Loss:
     return loss
 
 
-def _sampling(energy: Network, proposal: Proposal, settings: EnergySampler, dim: int):
+def _sampling(energy: Network, proposal: Proposal, bridge: Bridge, settings: EnergySampler, dim: int):
     """The sampler, the candidates of a plan, the score and the energy at t = 1."""
     kernel = mcmc.KERNELS[settings.kernel](settings.leapfrog_steps)
     one = jnp.ones(())
@@ -246,7 +250,10 @@ def _sampling(energy: Network, proposal: Proposal, settings: EnergySampler, dim:
 
             def drift(t: Float[Array, ""], y: Events) -> Events:
                 score = jax.vmap(jax.grad(total(params, codes, term, t)))(y)
-                return velocity(field_params, code, t, y) + settings.sde_noise * score
+                flow = velocity(field_params, code, t, y)
+                if settings.sde_trust:
+                    flow += settings.sde_trust * (score_velocity(bridge, t, y, score) - flow)
+                return flow + settings.sde_noise * score
 
             times = jnp.linspace(settings.start_time, 1.0, settings.sde_steps + 1)
             y = sde.solve(drift, y, sde_key, times, settings.sde_noise)

@@ -100,6 +100,14 @@ def test_energy_corrects_a_biased_flow():
     assert bhattacharyya(truth(8192), three_stages(biased, start_time=1.0, sde_steps=0, mcmc_steps=0)) < 0.97
 
 
+def test_the_energy_knows_a_velocity_of_its_own():
+    """The proposal is left at an early time; from there the energy's velocity alone carries the samples."""
+    biased = lambda *args: mixture_velocity(*args) + jnp.array([0.8, 0.0])
+    alone = {"start_time": 0.02, "sde_noise": 0.0, "mcmc_steps": 0}
+    assert bhattacharyya(truth(8192), three_stages(biased, **alone, sde_trust=1.0)) >= 0.99
+    assert bhattacharyya(truth(8192), three_stages(biased, **alone)) < 0.97
+
+
 def test_a_plan_refines_its_best_samples():
     """The rest stays where the flow left it; all have the scores of where they are."""
     energy, velocity = g.network(lambda params, code, y, t: y[0]), g.network(lambda params, code, y, t: y)
