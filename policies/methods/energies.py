@@ -25,7 +25,8 @@ ENERGY, PROPOSAL = "energy", "proposal"
 class EnergySampler:
     """Stages that chain: the proposal's flow to `start_time`, the SDE from there to 1, a Markov chain at t = 1.
 
-    The paper's two-stage sampler has `start_time=1`; without Markov steps too, it is the proposal alone. A plan may
+    The flow takes `flow_steps` steps if it runs to 1, fewer in proportion. The paper's two-stage sampler has
+    `start_time=1`; without Markov steps too, it is the proposal alone. A plan may
     spend the later stages on some of its samples only: the `refined` best ones when the flow ends; None for all.
     The SDE follows the proposal's velocity, or, with `sde_trust` up to 1, the velocity that the energy implies.
     """
@@ -241,7 +242,8 @@ def _sampling(energy: Network, proposal: Proposal, bridge: Bridge, settings: Ene
 
     def propose(params: Params, codes: Codes, key: PRNGKeyArray, n: int) -> Events:
         field_params, code = params.get(PROPOSAL, {}), codes.get(PROPOSAL)
-        return proposal.sample(field_params, code, key, (n, dim), settings.flow_steps, settings.start_time)
+        steps = max(2, math.ceil(settings.start_time * settings.flow_steps))
+        return proposal.sample(field_params, code, key, (n, dim), steps, settings.start_time)
 
     def refine(params: Params, codes: Codes, keys: Sequence[PRNGKeyArray], y: Events, term: Term | None) -> Events:
         sde_key, chain_key = keys
