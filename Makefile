@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PARTS := envs policies datasets eval
 
-.PHONY: demo test test-pymunk soak lint format clean
+.PHONY: demo test test-pymunk browser soak lint format clean
 
 demo: $(INSTALLED)  ## roll a policy in both environments; writes pictures and videos to out/demo
 	$(BIN)/rnce demo --out out/demo
@@ -15,6 +15,10 @@ test: $(INSTALLED) .venv-peers/.installed  ## the whole test suite
 test-pymunk: $(INSTALLED) .venv-pymunk6/.installed  ## Push-T tests on the installed pymunk and on the other major version
 	SDL_VIDEODRIVER=dummy $(BIN)/pytest tests/envs/test_pusht_*.py
 	SDL_VIDEODRIVER=dummy .venv-pymunk6/bin/pytest tests/envs/test_pusht_*.py
+
+# The test of the report page is skipped where there is no Chromium.
+browser:  ## Chromium for that test, on Debian as root
+	command -v chromium || (apt-get update && apt-get install --yes --no-install-recommends chromium)
 
 POLICY ?= pusht/i-r-nce
 MINUTES ?= 10

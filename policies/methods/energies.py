@@ -26,9 +26,9 @@ class EnergySampler:
     """Stages that chain: the proposal's flow to `start_time`, the SDE from there to 1, a Markov chain at t = 1.
 
     The flow takes `flow_steps` steps if it runs to 1, fewer in proportion. The paper's two-stage sampler has
-    `start_time=1`; without Markov steps too, it is the proposal alone. A plan may
-    spend the later stages on some of its samples only: the `refined` best ones when the flow ends; None for all.
-    The SDE follows the proposal's velocity, or, with `sde_trust` up to 1, the velocity that the energy implies.
+    `start_time=1`; without Markov steps too, it is the proposal alone. The SDE follows the proposal's velocity or,
+    with `sde_trust` up to 1, the velocity that the energy implies. A plan may spend the Markov chain on some of its
+    samples only: the `refined` best ones before it; None for all.
     """
 
     flow_steps: int = 32
@@ -240,46 +240,47 @@ def _sampling(energy: Network, proposal: Proposal, bridge: Bridge, settings: Ene
 
         return at
 
-    def propose(params: Params, codes: Codes, key: PRNGKeyArray, n: int) -> Events:
+    def arrive(params: Params, codes: Codes, keys: Sequence[PRNGKeyArray], n: int, term: Term | None) -> Events:
+        """The flow, and the SDE where there is one: samples at t = 1."""
+        flow_key, sde_key = keys
         field_params, code = params.get(PROPOSAL, {}), codes.get(PROPOSAL)
         steps = max(2, math.ceil(settings.start_time * settings.flow_steps))
-        return proposal.sample(field_params, code, key, (n, dim), steps, settings.start_time)
+        y = proposal.sample(field_params, code, flow_key, (n, dim), steps, settings.start_time)
+        velocity = proposal.velocity
+        if settings.start_time == 1.0 or velocity is None:
+            return y
 
-    def refine(params: Params, codes: Codes, keys: Sequence[PRNGKeyArray], y: Events, term: Term | None) -> Events:
-        sde_key, chain_key = keys
-        if settings.start_time < 1.0 and proposal.velocity is not None:
-            velocity, field_params, code = proposal.velocity, params[PROPOSAL], codes[PROPOSAL]
+        def drift(t: Float[Array, ""], y: Events) -> Events:
+            score = jax.vmap(jax.grad(total(params, codes, term, t)))(y)
+            flow = velocity(field_params, code, t, y)
+            if settings.sde_trust:
+                flow += settings.sde_trust * (score_velocity(bridge, t, y, score) - flow)
+            return flow + settings.sde_noise * score
 
-            def drift(t: Float[Array, ""], y: Events) -> Events:
-                score = jax.vmap(jax.grad(total(params, codes, term, t)))(y)
-                flow = velocity(field_params, code, t, y)
-                if settings.sde_trust:
-                    flow += settings.sde_trust * (score_velocity(bridge, t, y, score) - flow)
-                return flow + settings.sde_noise * score
+        times = jnp.linspace(settings.start_time, 1.0, settings.sde_steps + 1)
+        return sde.solve(drift, y, sde_key, times, settings.sde_noise)
 
-            times = jnp.linspace(settings.start_time, 1.0, settings.sde_steps + 1)
-            y = sde.solve(drift, y, sde_key, times, settings.sde_noise)
-        if settings.mcmc_steps:
-            step_sizes = mcmc.annealed(settings.step_size, settings.final_step_size, settings.mcmc_steps)
-            y = mcmc.run_chains(kernel, total(params, codes, term, one), y, chain_key, step_sizes).y
-        return y
+    def chain(params: Params, codes: Codes, key: PRNGKeyArray, y: Events, term: Term | None) -> Events:
+        if not settings.mcmc_steps:
+            return y
+        step_sizes = mcmc.annealed(settings.step_size, settings.final_step_size, settings.mcmc_steps)
+        return mcmc.run_chains(kernel, total(params, codes, term, one), y, key, step_sizes).y
 
     def score(params: Params, codes: Codes, events: Events, term: Term | None) -> Scores:
         return jax.vmap(total(params, codes, term, one))(events)
 
     def sample(params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None) -> Events:
-        flow_key, *keys = jax.random.split(key, 3)
-        return refine(params, codes, keys, propose(params, codes, flow_key, n), term)
+        *keys, chain_key = jax.random.split(key, 3)
+        return chain(params, codes, chain_key, arrive(params, codes, keys, n, term), term)
 
     def candidates(params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None) -> tuple[Events, Scores]:
-        if settings.refined is None or settings.refined >= n or not settings.gradient_evaluations:
+        if settings.refined is None or settings.refined >= n or not settings.mcmc_steps:
             events = sample(params, codes, key, n, term)
             return events, score(params, codes, events, term)
-        flow_key, *keys = jax.random.split(key, 3)
-        proposed = propose(params, codes, flow_key, n)
-        when = jnp.asarray(settings.start_time)
-        _, best = jax.lax.top_k(jax.vmap(total(params, codes, term, when))(proposed), settings.refined)
-        events = proposed.at[best].set(refine(params, codes, keys, proposed[best], term))
+        *keys, chain_key = jax.random.split(key, 3)
+        events = arrive(params, codes, keys, n, term)
+        _, best = jax.lax.top_k(score(params, codes, events, term), settings.refined)
+        events = events.at[best].set(chain(params, codes, chain_key, events[best], term))
         return events, score(params, codes, events, term)
 
     return sample, candidates, score, evaluate

@@ -25,7 +25,8 @@ def solve(
     def step(y: Points, at: tuple) -> tuple[Points, None]:
         key, t0, t1 = at
         dt = t1 - t0
-        return y + dt * drift(t0, y) + jnp.sqrt(2.0 * noise * dt) * jax.random.normal(key, y.shape), None
+        y = y + dt * drift(t0, y)
+        return y + jnp.sqrt(2.0 * noise * dt) * jax.random.normal(key, y.shape) if noise else y, None
 
     keys = jax.random.split(key, len(times) - 1)
     return jax.lax.scan(step, start, (keys, times[:-1], times[1:]))[0]
