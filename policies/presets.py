@@ -148,7 +148,7 @@ def pusht_cpu(method: str) -> Recipe:
         # Twenty Langevin steps of the better half are worth 0.05 of the score; more or longer ones bring no more.
         sampler=EnergySampler(flow_steps=16, mcmc_steps=20, step_size=1e-3, final_step_size=1e-4, refined=4),
         # Two networks err in different ways: the mean of their velocities is better than either.
-        three_stages={"start_time": 0.1, "sde_steps": 32, "sde_noise": 0.0, "sde_trust": 0.5},
+        three_stages={"start_time": 0.1, "sde_steps": 32, "sde_noise": 0.0, "sde_trust": 0.5, "refined": None},
         batch=48,
         rounds=(5_000, 5_000),
         perturbation=(2.0, 1.0),  # px

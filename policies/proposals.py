@@ -31,12 +31,12 @@ class Proposal(NamedTuple):
         candidates: `candidates(params, code, y, key, grid_key)`; the grid key is common to a batch, so that the times
             are too and what depends on them is shared work.
         sample: `sample(params, code, key, (n, dim), steps, t)`: draws from the flow truncated at time t.
-        velocity: `velocity(params, code, t, points)` of the flow, or None where there is none.
+        flow: `flow(params, code)`, or None where there is none.
     """
 
     candidates: Callable[[Params, Code, Float[Array, " dim"], PRNGKeyArray, PRNGKeyArray], Candidates]
     sample: Callable[[Params, Code, PRNGKeyArray, tuple[int, int], int, float], Float[Array, "n dim"]]
-    velocity: Callable[[Params, Code, Float[Array, ""], Float[Array, "n dim"]], Float[Array, "n dim"]] | None
+    flow: Callable[[Params, Code], flows.Flow] | None
 
 
 def uniform_proposal(negatives: int, half_width: float) -> Proposal:
@@ -54,7 +54,7 @@ def uniform_proposal(negatives: int, half_width: float) -> Proposal:
     ) -> Float[Array, "n dim"]:
         return jax.random.uniform(key, shape, minval=-half_width, maxval=half_width)
 
-    return Proposal(candidates, sample, velocity=None)
+    return Proposal(candidates, sample, flow=None)
 
 
 def make_flow(network: Network, bridge: Bridge, params: Params, code: Code) -> flows.Flow:
@@ -138,13 +138,7 @@ def flow_proposal(
     ) -> Float[Array, "n dim"]:
         return flows.sample(make_flow(network, bridge, params, code), key, shape, t * bridge.grid(steps))
 
-    def flow_velocity(
-        params: Params, code: Code, t: Float[Array, ""], y: Float[Array, "n dim"]
-    ) -> Float[Array, "n dim"]:
-        flow = make_flow(network, bridge, params, code)
-        return flow.velocity(flow.prepare(t), y)
-
-    return Proposal(candidates, sample, flow_velocity)
+    return Proposal(candidates, sample, lambda params, code: make_flow(network, bridge, params, code))
 
 
 def _random_coarse_indices(key: PRNGKeyArray, cells: int, times: int, final_times: int) -> Int[Array, " times"]:

@@ -14,8 +14,9 @@ from rnce.policies.methods.flows import matching
 from rnce.policies.methods.method import Codes, Events, Loss, Method, Scores, Term, batch_codes
 from rnce.policies.networks import NetworkConfig, ResidualMLP, ShallowField
 from rnce.policies.networks.config import Shapes
-from rnce.policies.networks.functional import Context, Network, Params
+from rnce.policies.networks.functional import Context, Network, Params, Prepared
 from rnce.policies.proposals import Proposal, flow_proposal, uniform_proposal
+from rnce.policies.samplers import flow as flows
 from rnce.policies.samplers import mcmc, sde
 
 ENERGY, PROPOSAL = "energy", "proposal"
@@ -231,14 +232,15 @@ def _sampling(energy: Network, proposal: Proposal, bridge: Bridge, settings: Ene
     def evaluate(params: Params, codes: Codes, y: Float[Array, " dim"]) -> Float[Array, ""]:
         return energy.apply(params[ENERGY], codes[ENERGY], y, one)
 
-    def total(params: Params, codes: Codes, term: Term | None, t: Float[Array, ""]):
-        prepared = energy.prepare(params[ENERGY], codes[ENERGY], t)
-
+    def total(params: Params, prepared: Prepared, term: Term | None):
         def at(y: Float[Array, " dim"]) -> Float[Array, ""]:
             value = energy.run(params[ENERGY], prepared, y)
             return value if term is None else value + term(y)
 
         return at
+
+    def total_at_one(params: Params, codes: Codes, term: Term | None):
+        return total(params, energy.prepare(params[ENERGY], codes[ENERGY], one), term)
 
     def arrive(params: Params, codes: Codes, keys: Sequence[PRNGKeyArray], n: int, term: Term | None) -> Events:
         """The flow, and the SDE where there is one: samples at t = 1."""
@@ -246,28 +248,30 @@ def _sampling(energy: Network, proposal: Proposal, bridge: Bridge, settings: Ene
         field_params, code = params.get(PROPOSAL, {}), codes.get(PROPOSAL)
         steps = max(2, math.ceil(settings.start_time * settings.flow_steps))
         y = proposal.sample(field_params, code, flow_key, (n, dim), steps, settings.start_time)
-        velocity = proposal.velocity
-        if settings.start_time == 1.0 or velocity is None:
+        if settings.start_time == 1.0 or proposal.flow is None:
             return y
-
-        def drift(t: Float[Array, ""], y: Events) -> Events:
-            score = jax.vmap(jax.grad(total(params, codes, term, t)))(y)
-            flow = velocity(field_params, code, t, y)
-            if settings.sde_trust:
-                flow += settings.sde_trust * (score_velocity(bridge, t, y, score) - flow)
-            return flow + settings.sde_noise * score
-
+        flow = proposal.flow(field_params, code)
         times = jnp.linspace(settings.start_time, 1.0, settings.sde_steps + 1)
-        return sde.solve(drift, y, sde_key, times, settings.sde_noise)
+        prepared = jax.vmap(lambda t: energy.prepare(params[ENERGY], codes[ENERGY], t))(times)  # all times at once
+
+        def drift(at: tuple[flows.Moments, Prepared], y: Events) -> Events:
+            (t, of_flow), of_energy = at
+            score = jax.vmap(jax.grad(total(params, of_energy, term)))(y)
+            velocity = flow.velocity(of_flow, y)
+            if settings.sde_trust:
+                velocity += settings.sde_trust * (score_velocity(bridge, jnp.asarray(t), y, score) - velocity)
+            return velocity + settings.sde_noise * score
+
+        return sde.solve(drift, y, sde_key, times, (flows.moments(flow, times), prepared), settings.sde_noise)
 
     def chain(params: Params, codes: Codes, key: PRNGKeyArray, y: Events, term: Term | None) -> Events:
         if not settings.mcmc_steps:
             return y
         step_sizes = mcmc.annealed(settings.step_size, settings.final_step_size, settings.mcmc_steps)
-        return mcmc.run_chains(kernel, total(params, codes, term, one), y, key, step_sizes).y
+        return mcmc.run_chains(kernel, total_at_one(params, codes, term), y, key, step_sizes).y
 
     def score(params: Params, codes: Codes, events: Events, term: Term | None) -> Scores:
-        return jax.vmap(total(params, codes, term, one))(events)
+        return jax.vmap(total_at_one(params, codes, term))(events)
 
     def sample(params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None) -> Events:
         *keys, chain_key = jax.random.split(key, 3)
