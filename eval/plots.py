@@ -52,7 +52,7 @@ def per_scene_bars(results: Sequence[dict], metric: str = "collision") -> Figure
         axes.set_ylabel(metric.replace("_", " "))
         axes.margins(x=0.01)
         if row == 0:
-            axes.legend(fontsize=7, ncols=2)
+            axes.legend(fontsize=7, ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))  # the bars are full height
     return figure
 
 
@@ -108,6 +108,9 @@ def curves(series: Mapping[str, Sequence[tuple[float, dict]]], xlabel: str, metr
         axes.fill_between(x, bounds[:, 0], bounds[:, 1], color=color, alpha=0.15, lw=0)
     if logx:
         axes.set_xscale("log")
+        numbers = sorted({x for points in series.values() for x, _ in points})
+        axes.set_xticks(numbers, [f"{x:g}" for x in numbers])
+        axes.set_xticks([], minor=True)
     axes.set(xlabel=xlabel, ylabel=metric.replace("_", " "))
     axes.legend(fontsize=7)
     return figure
