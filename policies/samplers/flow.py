@@ -164,7 +164,7 @@ def _integral(flow: Flow, path: Float[Array, "times n dim"], at: Moments, diverg
     return jnp.asarray(weights) @ divergences_along(flow, path[index], select(at, index))
 
 
-FEW = 12  # points for which one polynomial serves the whole grid
+FEW = 6  # points for which one polynomial serves the whole grid: more, snapped to a grid, gain nothing
 
 
 def quadrature(
