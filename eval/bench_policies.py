@@ -21,8 +21,8 @@ from rnce.eval.protocols import Protocol, paper_numbers
 from rnce.eval.replay import Recording
 from rnce.eval.report import html_report, write_report
 from rnce.eval.settings import Episode, Settings
+from rnce.eval.tables import difference_text, markdown, table
 from rnce.eval.tables import figure as mean_text
-from rnce.eval.tables import markdown, table
 from rnce.eval.video import write_videos
 
 
@@ -178,7 +178,8 @@ def results_rows(protocol: Protocol, documents: Sequence[dict]) -> tuple[list[st
                 mean, half = paper.get(method, {}).get(name, {}).get(str(document["samples"]), (None, None))
                 row.append("—" if mean is None else f"{mean:.3f} ± {half:.3f}")
         if best is not None:
-            row.append("" if document is best else _against(document, best, protocol.metrics[0]))
+            metric = protocol.metrics[0]
+            row.append("" if document is best else difference_text(compare(document, best).get(metric)))
         against = document.get("against_demonstrator")
         if against:
             row += ["—" if against[key] is None else f"{against[key]:.2f}" for key in ("cost_ratio", "classes")]
@@ -192,13 +193,6 @@ def _best(protocol: Protocol, documents: Sequence[dict]) -> dict | None:
     able = [d for d in documents if d["samples"] == protocol.samples[0] and metric in d["metrics"]]
     sign = 1 if metric in LOWER_IS_BETTER else -1
     return min(able, key=lambda d: sign * d["metrics"][metric]["mean"]) if len(able) > 1 else None
-
-
-def _against(document: dict, best: dict, metric: str) -> str:
-    difference = compare(document, best).get(metric)
-    if difference is None:
-        return "—"
-    return f"{difference.mean:+.3f} [{difference.interval.low:+.3f}, {difference.interval.high:+.3f}]"
 
 
 def results_markdown(protocol: Protocol, documents: Sequence[dict]) -> str:

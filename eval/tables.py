@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from rnce.eval.metrics import LOWER_IS_BETTER
+from rnce.eval.statistics import Difference
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -27,6 +28,13 @@ def figure(summary: dict, interval: str = "ci95") -> str:
     if low is None or high is None:
         return f"{summary['mean']:.3f}"
     return f"{summary['mean']:.3f} ± {(high - low) / 2:.3f}"
+
+
+def difference_text(difference: Difference | None) -> str:
+    """A paired difference with its interval."""
+    if difference is None:
+        return "—"
+    return f"{difference.mean:+.3f} [{difference.interval.low:+.3f}, {difference.interval.high:+.3f}]"
 
 
 def bounds(summary: dict, interval: str) -> str:

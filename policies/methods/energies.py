@@ -20,6 +20,7 @@ from rnce.policies.samplers import flow as flows
 from rnce.policies.samplers import mcmc, sde
 
 ENERGY, PROPOSAL = "energy", "proposal"
+Keys = Sequence[PRNGKeyArray]
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,9 @@ class EnergySampler:
 
     The flow takes `flow_steps` steps if it runs to 1, fewer in proportion. The paper's two-stage sampler has
     `start_time=1`; without Markov steps too, it is the proposal alone. The SDE follows the proposal's velocity or,
-    with `sde_trust` up to 1, the velocity that the energy implies. A plan may spend the Markov chain on some of its
-    samples only: the `refined` best ones before it; None for all.
+    with `sde_trust` up to 1, the velocity that the energy implies. A plan may spend SDE and Markov chain, the costly
+    part, on some of its samples only: on the `refined` ones that are best when the proposal's flow carries all of them
+    to 1 (they then begin again at `start_time`); None for all.
     """
 
     flow_steps: int = 32
@@ -227,6 +229,7 @@ def _weighted(rank: Loss, score: Loss, weight: float) -> Loss:
 def _sampling(energy: Network, proposal: Proposal, bridge: Bridge, settings: EnergySampler, dim: int):
     """The sampler, the candidates of a plan, the score and the energy at t = 1."""
     kernel = mcmc.KERNELS[settings.kernel](settings.leapfrog_steps)
+    has_sde = settings.start_time < 1.0 and proposal.flow is not None
     one = jnp.ones(())
 
     def evaluate(params: Params, codes: Codes, y: Float[Array, " dim"]) -> Float[Array, ""]:
@@ -242,15 +245,16 @@ def _sampling(energy: Network, proposal: Proposal, bridge: Bridge, settings: Ene
     def total_at_one(params: Params, codes: Codes, term: Term | None):
         return total(params, energy.prepare(params[ENERGY], codes[ENERGY], one), term)
 
-    def arrive(params: Params, codes: Codes, keys: Sequence[PRNGKeyArray], n: int, term: Term | None) -> Events:
-        """The flow, and the SDE where there is one: samples at t = 1."""
-        flow_key, sde_key = keys
-        field_params, code = params.get(PROPOSAL, {}), codes.get(PROPOSAL)
-        steps = max(2, math.ceil(settings.start_time * settings.flow_steps))
-        y = proposal.sample(field_params, code, flow_key, (n, dim), steps, settings.start_time)
-        if settings.start_time == 1.0 or proposal.flow is None:
+    def flow_to(params: Params, codes: Codes, key: PRNGKeyArray, n: int, t: float) -> Events:
+        """The proposal's samples at time t; the same key gives the same trajectories at any time."""
+        steps = max(2, math.ceil(t * settings.flow_steps))
+        return proposal.sample(params.get(PROPOSAL, {}), codes.get(PROPOSAL), key, (n, dim), steps, t)
+
+    def follow_sde(params: Params, codes: Codes, key: PRNGKeyArray, y: Events, term: Term | None) -> Events:
+        """From the start time to 1; nothing where the flow goes there by itself."""
+        if not has_sde or proposal.flow is None:  # the second says the same, to type checkers
             return y
-        flow = proposal.flow(field_params, code)
+        flow = proposal.flow(params[PROPOSAL], codes[PROPOSAL])
         times = jnp.linspace(settings.start_time, 1.0, settings.sde_steps + 1)
         prepared = jax.vmap(lambda t: energy.prepare(params[ENERGY], codes[ENERGY], t))(times)  # all times at once
 
@@ -262,7 +266,7 @@ def _sampling(energy: Network, proposal: Proposal, bridge: Bridge, settings: Ene
                 velocity += settings.sde_trust * (score_velocity(bridge, jnp.asarray(t), y, score) - velocity)
             return velocity + settings.sde_noise * score
 
-        return sde.solve(drift, y, sde_key, times, (flows.moments(flow, times), prepared), settings.sde_noise)
+        return sde.solve(drift, y, key, times, (flows.moments(flow, times), prepared), settings.sde_noise)
 
     def chain(params: Params, codes: Codes, key: PRNGKeyArray, y: Events, term: Term | None) -> Events:
         if not settings.mcmc_steps:
@@ -273,18 +277,24 @@ def _sampling(energy: Network, proposal: Proposal, bridge: Bridge, settings: Ene
     def score(params: Params, codes: Codes, events: Events, term: Term | None) -> Scores:
         return jax.vmap(total_at_one(params, codes, term))(events)
 
+    def refine(params: Params, codes: Codes, keys: Keys, y: Events, term: Term | None) -> Events:
+        """The stages in which the energy takes part, from the start time on."""
+        sde_key, chain_key = keys
+        return chain(params, codes, chain_key, follow_sde(params, codes, sde_key, y, term), term)
+
     def sample(params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None) -> Events:
-        *keys, chain_key = jax.random.split(key, 3)
-        return chain(params, codes, chain_key, arrive(params, codes, keys, n, term), term)
+        flow_key, *keys = jax.random.split(key, 3)
+        return refine(params, codes, keys, flow_to(params, codes, flow_key, n, settings.start_time), term)
 
     def candidates(params: Params, codes: Codes, key: PRNGKeyArray, n: int, term: Term | None) -> tuple[Events, Scores]:
-        if settings.refined is None or settings.refined >= n or not settings.mcmc_steps:
+        if settings.refined is None or settings.refined >= n or not (settings.mcmc_steps or has_sde):
             events = sample(params, codes, key, n, term)
             return events, score(params, codes, events, term)
-        *keys, chain_key = jax.random.split(key, 3)
-        events = arrive(params, codes, keys, n, term)
+        flow_key, *keys = jax.random.split(key, 3)
+        events = flow_to(params, codes, flow_key, n, 1.0)
         _, best = jax.lax.top_k(score(params, codes, events, term), settings.refined)
-        events = events.at[best].set(chain(params, codes, chain_key, events[best], term))
+        begun = flow_to(params, codes, flow_key, n, settings.start_time) if has_sde else events
+        events = events.at[best].set(refine(params, codes, keys, begun[best], term))
         return events, score(params, codes, events, term)
 
     return sample, candidates, score, evaluate

@@ -37,6 +37,7 @@ COMMANDS: dict[str, str] = {
     "bench soak": "rnce.cli.bench_serve_command:bench_soak",
     "bench composition": "rnce.cli.eval_bench_command:composition",
     "bench samplers": "rnce.cli.eval_bench_command:samplers",
+    "bench ablations": "rnce.cli.eval_bench_command:ablations",
     "bench env": "rnce.cli.bench_env_command:bench_env",
     "bench harness": "rnce.cli.eval_bench_command:harness",
     "bench path-planning": "rnce.cli.eval_bench_command:path_planning",

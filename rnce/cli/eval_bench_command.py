@@ -1,4 +1,4 @@
-"""`rnce bench harness`, `rnce bench path-planning`, `rnce bench pusht` and `rnce bench samplers`."""
+"""`rnce bench harness`, `path-planning`, `pusht`, `samplers`, `ablations` and `composition`."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -111,6 +111,31 @@ def samplers(
 
     counts = [count for count in parse_samples(budgets) if count]
     print(bench_samplers(policy, parse_seeds(seeds), rollouts, samples, counts, out, workers))
+
+
+def ablations(
+    seeds: str = "50000:50128",
+    rollouts: int = 1,
+    pure_ranking: str | None = None,
+    out: Path = Path("out/bench/ablations"),
+    workers: int = 1,
+) -> None:
+    """Measure what the parts of the Push-T policy are worth: ranking, the stages of its sampler, how it was trained.
+
+    Example: rnce bench ablations --seeds 100000:100256 --pure-ranking runs/pusht-pure/policy
+
+    Args:
+        seeds: A:B.
+        rollouts: Episodes per start.
+        pure_ranking: Folder of a policy from `rnce train pusht/i-r-nce --warm-start none`, to be compared too.
+        out: Folder for ablations.json.
+        workers: Worker processes.
+    """
+    from rnce.eval import bench_ablations as bench
+    from rnce.eval.run import parse_seeds
+
+    extra = bench.pure_ranking(pure_ranking) if pure_ranking else []
+    print(bench.bench_ablations([*bench.VARIANTS, *extra], parse_seeds(seeds), rollouts, out, workers))
 
 
 def composition(

@@ -9,7 +9,9 @@ import peer_policies
 import pytest
 
 from rnce.eval.adapters import policy_factory
+from rnce.eval.bench_ablations import Variant, ablations_markdown, bench_ablations
 from rnce.eval.bench_policies import bench_policies, results_markdown, results_rows
+from rnce.eval.compare import compare
 from rnce.eval.demonstrator import against_demonstrator, demonstrator
 from rnce.eval.environments import make_env
 from rnce.eval.evaluate import evaluate
@@ -136,6 +138,17 @@ def test_bench_writes_everything_and_resumes(tmp_path, monkeypatch):
     assert len(list((tmp_path / "figures").iterdir())) == 8
     monkeypatch.setattr("rnce.eval.bench_policies.evaluate", None)  # nothing is run again
     assert bench_policies(protocol, policies, tmp_path, resume=True, progress=False) == text
+
+
+def test_ablations_are_paired_with_the_first(tmp_path):
+    variants = [Variant("all", "tiny_policies:push", 4), Variant("one", "tiny_policies:push", 1)]
+    text = bench_ablations(variants, (50_000, 50_003), 1, tmp_path, progress=False)
+    documents = json.loads((tmp_path / "ablations.json").read_text())["results"]
+    assert [document["samples"] for document in documents] == [4, 1]
+    difference = compare(documents[1], documents[0])["score"]
+    assert f"{difference.mean:+.3f} [" in text
+    assert text.count(" [") == 1  # the first is not compared with itself
+    assert ablations_markdown(documents).startswith("|  | score | final_coverage | success |")
 
 
 def test_tables_put_the_papers_numbers_beside_ours(result):

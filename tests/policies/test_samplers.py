@@ -108,7 +108,8 @@ def test_the_energy_knows_a_velocity_of_its_own():
     assert bhattacharyya(truth(8192), three_stages(biased, **alone)) < 0.97
 
 
-def test_a_plan_refines_its_best_samples():
+@pytest.mark.parametrize("refining", [{"mcmc_steps": 5}, {"start_time": 0.5, "sde_steps": 4, "sde_noise": 0.1}])
+def test_a_plan_refines_its_best_samples(refining):
     """The rest stays where the flow left it; all have the scores of where they are."""
     energy, velocity = g.network(lambda params, code, y, t: y[0]), g.network(lambda params, code, y, t: y)
 
@@ -119,7 +120,7 @@ def test_a_plan_refines_its_best_samples():
         return map(np.asarray, method.candidates(params, codes, jax.random.key(0), 16, None))
 
     (proposed, _), (events, scores), (everyone, _) = (
-        candidates(), candidates(mcmc_steps=5, refined=3), candidates(mcmc_steps=5)
+        candidates(), candidates(**refining, refined=3), candidates(**refining)
     )  # fmt: skip
     moved = np.flatnonzero(np.any(events != proposed, axis=1))
     assert set(moved) == set(np.argsort(proposed[:, 0])[-3:])
