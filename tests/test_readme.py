@@ -61,16 +61,22 @@ def test_the_synthetic_table_is_what_was_measured():
     assert shown.group(1) == markdown(outcome)
 
 
-@pytest.mark.parametrize("task", ["pusht", "path-planning"])
-def test_tables_of_results_are_what_was_measured(task):
+def results_table(name: str, results: list[dict]) -> str:
+    from rnce.eval.bench_ablations import ablations_markdown
     from rnce.eval.bench_policies import results_markdown
     from rnce.eval.protocols import PROTOCOLS
 
-    file = ROOT / "eval" / "results" / f"{task.replace('-', '_')}.json"
-    shown = re.search(rf"<!-- {task} -->\n(.*?)\n<!-- /{task} -->", (ROOT / "README.md").read_text(), re.DOTALL)
+    if name == "pusht_ablations":
+        return ablations_markdown(results)
+    return results_markdown(PROTOCOLS["pusht" if name.startswith("pusht") else "path-planning"], results)
+
+
+@pytest.mark.parametrize("name", ["pusht", "pusht_300", "pusht_ablations", "path_planning", "path_planning_pretrained"])
+def test_tables_of_results_are_what_was_measured(name):
+    file = ROOT / "eval" / "results" / f"{name}.json"
+    shown = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", (ROOT / "README.md").read_text(), re.DOTALL)
     if not file.exists():
-        assert not shown, f"the README shows results of {task}, but there is no {file.name}"
+        assert not shown, f"the README shows results of {name}, but there is no {file.name}"
         return
-    results = json.loads(file.read_text())["results"]
     assert shown
-    assert shown.group(1) == results_markdown(PROTOCOLS[task], results)
+    assert shown.group(1) == results_table(name, json.loads(file.read_text())["results"])
