@@ -1,9 +1,13 @@
-"""From a finished training run to a policy that ships with the package."""
+"""From a finished training run to a policy that ships with the package, and what it scored."""
 
+import json
+import os
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rnce.policies.checkpoint import CONFIG
 from rnce.policies.policy import PRETRAINED, load_policy
 
 
@@ -19,3 +23,30 @@ def ship(run: Path, name: str, sampler: Any = None, samples: int | None = None, 
     policy.save(target, half=True)
     shutil.copy(run / "metrics.jsonl", target / "curve.jsonl")
     return target
+
+
+def record_scores(documents: Sequence[Mapping[str, Any]], root: Path = PRETRAINED) -> list[str]:
+    """Write reported figures into the shipped policies they belong to; returns the names of these policies.
+
+    A document is what `rnce eval --json` writes. It counts for a shipped policy if it was measured as that policy ships:
+    with its own number of samples, its own sampler, and episodes of the environment's own length.
+    """
+    recorded = []
+    for document in documents:
+        file = root / document["policy"] / CONFIG
+        if not file.exists() or any(
+            document.get(key) is not None for key in ("sampler", "ranker", "lead", "max_steps")
+        ):
+            continue
+        config = json.loads(file.read_text())
+        if document["samples"] not in (None, config["samples"]):
+            continue
+        metrics = {name: {key: row[key] for key in ("mean", "ci95")} for name, row in document["metrics"].items()}
+        config["score"] = {key: document[key] for key in ("env", "seeds", "rollouts", "episodes")} | {
+            "metrics": metrics
+        }
+        temporary = file.with_suffix(".tmp")
+        temporary.write_text(json.dumps(config, indent=1) + "\n")
+        os.replace(temporary, file)
+        recorded.append(document["policy"])
+    return recorded

@@ -23,6 +23,7 @@ COMMANDS: dict[str, str] = {
     "data convert": "rnce.cli.data_command:data_convert",
     "data pusht": "rnce.cli.data_command:data_pusht",
     "ship": "rnce.cli.ship_command:ship",
+    "ship-scores": "rnce.cli.ship_command:ship_scores",
     "eval": "rnce.cli.eval_command:evaluate",
     "compare": "rnce.cli.eval_compare_command:compare",
     "report": "rnce.cli.eval_compare_command:report",

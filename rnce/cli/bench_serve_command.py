@@ -14,6 +14,7 @@ def bench_serve(
     clients: int = 16,
     seconds: float = 5.0,
     rounds: int = 3,
+    sampler: str | None = None,
     json: Path | None = None,
 ) -> None:
     """Throughput of `rnce serve`: many robots that ask for plans at once, against one.
@@ -25,14 +26,16 @@ def bench_serve(
         clients: Robots at once.
         seconds: Length of each measurement.
         rounds: Measurements of both, in turns.
+        sampler: The sampler that the server uses, such as refined=2, where it is not the policy's own.
         json: Where the figures go.
     """
     from rnce.eval.bench_serve import compare
     from rnce.eval.files import write_json
     from rnce.eval.server_process import ServerProcess
 
-    with ServerProcess(policy, "--max-batch", str(clients)) as server:
-        figures = {"policy": policy, **compare(server.url, clients, seconds, rounds)}
+    options = ["--sampler", sampler] if sampler else []
+    with ServerProcess(policy, "--max-batch", str(clients), *options) as server:
+        figures = {"policy": policy, "sampler": sampler, **compare(server.url, clients, seconds, rounds)}
     print(f"{'robots':>8} {'plans/s':>9} {'p50 ms':>8} {'p95 ms':>8} {'per call':>9}")
     for count, row in ((1, figures["one"]), (clients, figures["many"])):
         speed, batch = row["plans_per_second"], row["batch"]

@@ -1,4 +1,4 @@
-"""`rnce ship`."""
+"""`rnce ship` and `rnce ship-scores`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -26,3 +26,21 @@ def ship(
     from rnce.policies.shipping import ship as ship_policy
 
     print(ship_policy(run, name, None if sampler is None else parse_sampler(sampler), samples))
+
+
+def ship_scores(results: Annotated[Path, tyro.conf.Positional]) -> None:
+    """Write reported results into the shipped policies they belong to, so that users know what to expect.
+
+    Example: rnce ship-scores eval/results/pusht.json
+
+    Args:
+        results: What `rnce eval --json` or `rnce bench` wrote. Rows with another number of samples, another sampler or
+            longer episodes than the policy ships with are passed over.
+    """
+    from rnce.eval.compare import load_results
+    from rnce.policies.shipping import record_scores
+
+    recorded = record_scores(load_results(results))
+    if not recorded:
+        raise ValueError(f"{results} has no result of a policy that ships, measured as it ships")
+    print("recorded for " + ", ".join(recorded))

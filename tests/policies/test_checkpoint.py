@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -14,7 +15,7 @@ from rnce.policies import METHODS, CheckpointError, Task, pretrained_policies
 from rnce.policies.checkpoint import load_checkpoint, save_checkpoint
 from rnce.policies.config import from_json, to_json
 from rnce.policies.presets import recipe_for
-from rnce.policies.shipping import ship
+from rnce.policies.shipping import record_scores, ship
 
 TASK = Task(
     "robot", None, {"state": (3,)}, "state", action_dim=2, n_ctx=2, n_pred=3, execute=2, relative_to=("state", 0)
@@ -196,3 +197,32 @@ def test_shipped_in_half_precision_with_its_curve(tmp_path):
     assert (target / "curve.jsonl").exists()
     with pytest.raises(ValueError, match="no finished policy"):
         ship(tmp_path, "tiny/nf")
+
+
+def test_scores_are_recorded_for_what_ships(tmp_path):
+    """Only a result of the policy as it ships counts: its number of samples, its sampler, its episodes."""
+    for name in ("tiny/nf", "tiny/ibc"):
+        tiny.untrained("nf", TASK).save(tmp_path / name)
+    samples = rnce.load_policy(str(tmp_path / "tiny/nf")).samples
+    result = {
+        "policy": "tiny/nf", "env": "E-v0", "seeds": [1, 3], "rollouts": 1, "episodes": 2, "samples": samples,
+        "metrics": {"score": {"mean": 0.5, "ci95": [0.4, 0.6], "ci95_environments": [0.3, 0.7]}},
+    }  # fmt: skip
+    others = [{"samples": samples + 1}, {"max_steps": 300}, {"sampler": "proposal"}, {"policy": "my/own"}]
+    assert record_scores([result | other for other in others], tmp_path) == []
+    assert record_scores([result], tmp_path) == ["tiny/nf"]
+    score = rnce.load_policy(str(tmp_path / "tiny/nf")).checkpoint.score
+    assert score["metrics"] == {"score": {"mean": 0.5, "ci95": [0.4, 0.6]}}
+    assert rnce.load_policy(str(tmp_path / "tiny/ibc")).checkpoint.score == {}
+
+
+@pytest.mark.parametrize("task", ["pusht", "path-planning"])
+def test_shipped_scores_are_the_committed_results(task):
+    file = Path(__file__).parents[2] / "eval" / "results" / f"{task.replace('-', '_')}.json"
+    if not file.exists():
+        pytest.skip(f"{file.name} is not there yet")
+    for result in json.loads(file.read_text())["results"]:
+        checkpoint = rnce.load_policy(result["policy"]).checkpoint
+        if result["samples"] == checkpoint.samples:
+            means = {name: row["mean"] for name, row in checkpoint.score["metrics"].items()}
+            assert means == {name: row["mean"] for name, row in result["metrics"].items()}
