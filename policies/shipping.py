@@ -28,7 +28,7 @@ def ship(run: Path, name: str, sampler: Any = None, samples: int | None = None, 
 def record_scores(documents: Sequence[Mapping[str, Any]], root: Path = PRETRAINED) -> list[str]:
     """Write reported figures into the shipped policies they belong to; returns the names of these policies.
 
-    A document is what `rnce eval --json` writes. It counts for a policy if it was measured as the policy ships: with its
+    A document is what `rnce eval --json` writes. It counts if the policy was measured as it ships: with its
     own number of samples, its own sampler, and episodes of the environment's own length.
     """
     recorded = []
