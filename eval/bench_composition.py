@@ -1,7 +1,8 @@
 """An eleventh obstacle that the policy never sees: what composing its energy with a clearance term does about it.
 
-The obstacle stands on the way into the goal, `BEFORE_GOAL` away from it towards the middle of the workspace: a place
-that the term can compute from what the policy observes, so that one compiled program serves all scenes.
+The obstacle stands beside the way into the goal, `BEFORE_GOAL` from it towards the middle of the workspace and `ASIDE`
+to the left: a place that the term can compute from what the policy observes, so that one compiled program serves all
+scenes. Right on the way, where both sides are equally far, a policy that looks ten steps ahead stops in front of it.
 """
 
 from collections.abc import Mapping
@@ -25,15 +26,17 @@ from rnce.eval.statistics import clopper_pearson
 from rnce.eval.tables import bounds, table
 from rnce.policies import Policy, compose, load_policy
 
-BEFORE_GOAL, RADIUS = 0.35, 0.12
-MARGIN, SOFTNESS = 0.05, 0.01  # clearance asked for, and how softly
-WEIGHT = 100.0
+BEFORE_GOAL, ASIDE, RADIUS = 0.35, 0.08, 0.10
+MARGIN, SOFTNESS = 0.015, 0.005  # clearance asked for, and how softly
+WEIGHT = 300.0
 
 
 def newcomer(goal: Any, xp: Any = np) -> Any:
     """The eleventh obstacle (x, y, radius), from the goal (..., 2)."""
     distance = xp.linalg.norm(goal, axis=-1, keepdims=True)
-    center = goal * (1 - BEFORE_GOAL / xp.maximum(distance, 1e-6))
+    ahead = goal / xp.maximum(distance, 1e-6)
+    left = xp.stack([-ahead[..., 1], ahead[..., 0]], axis=-1)
+    center = goal - BEFORE_GOAL * ahead + ASIDE * left
     return xp.concatenate([center, xp.full_like(distance, RADIUS)], axis=-1)
 
 

@@ -120,9 +120,10 @@ def _episode(env: gym.Env, policy: Any, seed: int, frame_every: int | None) -> t
     observation, info = env.reset(seed=seed)
     recorder.start(observation, info)
     policy.reset(seed=seed)
+    candidates: list[tuple[np.ndarray, np.ndarray]] = []
     while True:
         if frame_every:
-            _show_candidates(env.unwrapped, policy, observation, steps)
+            _show_candidates(env.unwrapped, policy, observation, steps, candidates)
         observation, reward, terminated, truncated, info = env.step(policy.act(observation))
         recorder.step(observation, float(reward), info)
         ended, steps = terminated or truncated, steps + 1
@@ -132,12 +133,18 @@ def _episode(env: gym.Env, policy: Any, seed: int, frame_every: int | None) -> t
             return recorder.metrics(), frames
 
 
-def _show_candidates(env: Any, policy: Any, observation: Any, steps: int) -> None:
-    """Where the environment can draw what a policy ranks, and it ranks, show it at every plan."""
+def _show_candidates(
+    env: Any, policy: Any, observation: Any, steps: int, shown: list[tuple[np.ndarray, np.ndarray]]
+) -> None:
+    """Where the environment can draw what a policy ranks, and it ranks, show it: all plans of the episode so far.
+
+    Likelihoods of different plans cannot be compared, so each candidate is coloured by its place in its own plan.
+    """
     if hasattr(env, "set_candidates") and hasattr(policy, "plan") and steps % policy.chunk == 0:
         plan = policy.plan(observation)
         here = np.broadcast_to(observation["position"], (len(plan.samples), 1, 2))
-        env.set_candidates(np.concatenate([here, plan.samples], axis=1), plan.scores)
+        shown.append((np.concatenate([here, plan.samples], axis=1), plan.scores.argsort().argsort()))
+        env.set_candidates(*map(np.concatenate, zip(*shown)))
 
 
 def _write_picture(path: Path, image: Image) -> None:

@@ -142,7 +142,7 @@ def composition(
     policy: Annotated[str, tyro.conf.Positional] = "path-planning/r-nce",
     seeds: str = "50000:50025",
     rollouts: int = 16,
-    weight: float = 100.0,
+    weight: float = 300.0,
     out: Path = Path("out/bench/composition"),
 ) -> None:
     """Put an eleventh obstacle in the way that a policy does not see, with and without a term composed to its energy.

@@ -20,8 +20,8 @@ def straight_to(point) -> jnp.ndarray:
 
 def test_the_newcomer_stands_before_the_goal():
     x, y, radius = composition.newcomer(GOAL)
-    assert np.hypot(*(GOAL - [x, y])) == pytest.approx(composition.BEFORE_GOAL)
-    assert (x, y) == pytest.approx(tuple(0.65 * GOAL))
+    assert np.hypot(*(GOAL - [x, y])) == pytest.approx(np.hypot(composition.BEFORE_GOAL, composition.ASIDE))
+    assert (x, y) == pytest.approx(tuple(0.65 * GOAL + composition.ASIDE * np.array([-0.8, 0.6])))
     assert radius == composition.RADIUS
     np.testing.assert_allclose(composition.newcomer(jnp.asarray(GOAL), jnp), [x, y, radius], rtol=1e-5)
 
@@ -30,9 +30,8 @@ def test_the_term_is_paid_for_coming_near_only():
     near, far = straight_to(GOAL), straight_to([0.8, -0.6])
     assert composition.keeps_clear(WINDOW, near) < -0.05
     assert composition.keeps_clear(WINDOW, far) > -1e-6
-    aside = near + 0.02 * jnp.array([-0.8, 0.6])
-    slope = jax.grad(lambda path: composition.keeps_clear(WINDOW, path))(aside)
-    assert jnp.sum(slope * jnp.array([-0.8, 0.6])) > 0  # further aside is better
+    slope = jax.grad(lambda path: composition.keeps_clear(WINDOW, path))(near)
+    assert jnp.sum(slope * jnp.array([0.8, -0.6])) > 0  # away from where it stands is better
 
 
 def test_the_picture_shows_scenes_with_the_most_harm():
