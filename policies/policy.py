@@ -252,10 +252,12 @@ class Policy:
         return self._ranked(normalizer, view, events, scores)
 
     def _ranked(self, normalizer: Normalizer, view: View, events: Array, scores: Array) -> Plan:
-        # A sample that left the finite numbers never wins.
-        ranked = jnp.where(jnp.isfinite(scores) & jnp.all(jnp.isfinite(events), axis=1), scores, -jnp.inf)
+        # A sample that left the finite numbers never wins. Far from all data every one may: the robot then does what
+        # the data do on average, the origin of event coordinates, and never gets a NaN.
+        finite = jnp.isfinite(scores) & jnp.all(jnp.isfinite(events), axis=1)
+        events, scores = jnp.where(finite[:, None], events, 0.0), jnp.where(finite, scores, -jnp.inf)
         actions = jax.vmap(lambda y: self.task.clip(to_actions(normalizer, view.frame, y)))(events)
-        return Plan(actions[jnp.argmax(ranked)], actions, scores)
+        return Plan(actions[jnp.argmax(scores)], actions, scores)
 
     def _rows_for(self, steps: Mapping[str, np.ndarray]) -> Rows:
         size = len(next(iter(steps.values())))

@@ -289,16 +289,24 @@ def test_unknown_policy_suggests():
         load_policy("pusht/i-r-mce")
 
 
-def test_samples_that_are_not_finite_never_win():
+@pytest.mark.parametrize(("limit", "some"), [(0.0, True), (-np.inf, False)])
+def test_samples_that_are_not_finite_never_win(limit, some):
+    """Nor do they leave the policy: where there is no other, the robot does what the data do on average."""
+
     class Broken:
         def create(self, *_: Any):
             # The energy is highest where it is not a number.
-            return g.network(lambda params, code, y, t: jnp.where(y[0] > 0, jnp.nan, y[0]))
+            return g.network(lambda params, code, y, t: jnp.where(y[0] > limit, jnp.nan, y[0]))
 
     settings = IBC(energy=Broken(), proposal=None)  # pyright: ignore[reportArgumentType]
     base = gaussian_policy().checkpoint
     policy = Policy(Checkpoint(base.task, "ibc", settings, {"energy": {}}, base.normalizer, samples=16))
     policy.reset(seed=0)
     plan = policy.plan(np.zeros(1))
-    assert np.isnan(plan.scores).any()
-    assert np.nanmax(plan.scores) == plan.scores[np.argmax(np.all(plan.samples == plan.actions, axis=(1, 2)))]
+    assert np.isneginf(plan.scores).any()
+    assert np.isfinite(plan.scores).any() == some
+    assert np.isfinite(plan.samples).all()
+    chosen = np.argmax(np.all(plan.samples == plan.actions, axis=(1, 2)))
+    assert plan.scores[chosen] == plan.scores.max()
+    if not some:
+        np.testing.assert_allclose(plan.actions, base.normalizer.event_mean.reshape(plan.actions.shape), atol=1e-6)
