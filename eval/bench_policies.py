@@ -158,7 +158,9 @@ def _file_name(caption: str) -> str:
 
 def results_rows(protocol: Protocol, documents: Sequence[dict]) -> tuple[list[str], list[list[str]]]:
     """Header and rows of the table: ours with both intervals, the paper's beside, marked as the paper's."""
-    paper = paper_numbers(protocol.task)["methods"]
+    # Episodes of another length are not the paper's.
+    longer = any(document.get("max_steps") for document in documents)
+    paper = {} if longer else paper_numbers(protocol.task)["methods"]
     header = ["policy", "ℓ", "parameters", "plan p50 ms"]
     for name in protocol.metrics:
         header += [name, f"{name} (the paper's)"] if _in_paper(paper, name) else [name]
