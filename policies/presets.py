@@ -169,7 +169,7 @@ def path_planning_cpu(method: str) -> Recipe:
         # Seeing a scene costs as much as a candidate in it: several noises for each.
         matched=96,
         draws=6,
-        # Three times as long takes a third of the flow's collisions away.
+        # Collisions of the flow on selection scenes: 0.073 after 1,500 rounds, 0.048 after these.
         flow_rounds=4500,
         perturbation=(0.004, 0.002),  # a step is about 0.03
         samples=48,
