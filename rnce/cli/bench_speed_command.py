@@ -1,6 +1,5 @@
 """`rnce bench train` and `rnce bench latency`."""
 
-import json
 from pathlib import Path
 
 METHODS = ("nf", "ibc", "r-nce", "i-r-nce", "diffusion", "diffusion-phi")
@@ -8,7 +7,7 @@ SPEED_TASKS = ("pusht", "path-planning")
 
 
 def bench_train(
-    tasks: tuple[str, ...] = SPEED_TASKS, methods: tuple[str, ...] = METHODS, json_file: Path | None = None
+    tasks: tuple[str, ...] = SPEED_TASKS, methods: tuple[str, ...] = METHODS, json: Path | None = None
 ) -> None:
     """How fast the cpu presets train: evaluations a second, and the share of the machine's matmul speed.
 
@@ -17,12 +16,15 @@ def bench_train(
     Args:
         tasks: Tasks whose presets are timed.
         methods: Methods.
-        json_file: Where the figures go.
+        json: Where the figures go.
     """
     from rnce.eval.bench_speed import train_speed
+    from rnce.eval.files import check_writable, write_json
     from rnce.policies.presets import recipe_for
     from rnce.training import example_training
 
+    if json:
+        check_writable(json)
     rows = []
     print(f"{'':28} {'phase':18} {'ms a step':>9} {'evaluations/s':>13} {'GFLOP/s':>8} {'of matmul':>9}")
     for task_name in tasks:
@@ -35,11 +37,12 @@ def bench_train(
                     f"{row['evaluations_per_second']:13,.0f} {row['gflops']:8.1f} {row['share']:9.0%}",
                     flush=True,
                 )
-    _write(json_file, rows)
+    if json:
+        write_json(json, rows)
 
 
 def bench_latency(
-    tasks: tuple[str, ...] = SPEED_TASKS, methods: tuple[str, ...] = METHODS, json_file: Path | None = None
+    tasks: tuple[str, ...] = SPEED_TASKS, methods: tuple[str, ...] = METHODS, json: Path | None = None
 ) -> None:
     """How long a plan of the cpu presets takes, for one and for 64 environments; and what two time scales save.
 
@@ -48,12 +51,15 @@ def bench_latency(
     Args:
         tasks: Tasks whose presets are timed.
         methods: Methods.
-        json_file: Where the figures go.
+        json: Where the figures go.
     """
     from rnce.eval.bench_speed import log_prob_comparison, plan_latency, untrained
+    from rnce.eval.files import check_writable, write_json
     from rnce.policies.presets import recipe_for
     from rnce.training import example_training
 
+    if json:
+        check_writable(json)
     rows = []
     print(f"{'':28} {'environments':>12} {'samples':>8} {'p50 ms':>8} {'p95 ms':>8}")
     for task_name in tasks:
@@ -74,11 +80,5 @@ def bench_latency(
             f"{figures['two_time_scales_ranking']:.1%} and {figures['augmented_ranking']:.1%}",
             flush=True,
         )
-    _write(json_file, rows)
-
-
-def _write(file: Path | None, rows: list) -> None:
-    if file is not None:
-        temporary = file.with_suffix(".tmp")
-        temporary.write_text(json.dumps(rows, indent=1) + "\n")
-        temporary.rename(file)
+    if json:
+        write_json(json, rows)

@@ -1,6 +1,5 @@
 """`rnce bench synthetic`."""
 
-import json
 from pathlib import Path
 
 
@@ -12,7 +11,7 @@ def bench_synthetic(
     steps: int | None = None,
     shipped: bool = False,
     ship: bool = False,
-    json_file: Path | None = None,
+    json: Path | None = None,
 ) -> None:
     """Train all methods on pinwheel and spiral with the paper's sizes and compare their samples with the truth.
 
@@ -26,10 +25,13 @@ def bench_synthetic(
         steps: Rounds instead of the preset's, for a quick look.
         shipped: Measure the shipped policies instead of training.
         ship: Copy the trained policies into the package.
-        json_file: A second copy of the figures.
+        json: A second copy of the figures.
     """
     from rnce.eval import bench_synthetic as bench
+    from rnce.eval.files import check_writable, write_json
 
+    if json:
+        check_writable(json)
     outcome = bench.bench(methods, runs, results, workers=workers, steps=steps, train=not shipped)
     if ship and not shipped:
         bench.ship(methods, runs)
@@ -39,5 +41,5 @@ def bench_synthetic(
             params, minutes = row.get("params", ""), row.get("train_minutes", "")
             print(f"{problem:9} {name:14} {params:>7} {minutes:>8}   {row['min_bc']:.4f}")
     print(f"{outcome['minutes']} minutes; table and pictures in {results}")
-    if json_file:
-        json_file.write_text(json.dumps(outcome, indent=1) + "\n")
+    if json:
+        write_json(json, outcome)
