@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from rnce.eval.peer_networks import N_OBS, OBS, diffusion_policies
+from rnce.eval.tables import markdown
 from rnce.policies import Policy
 from rnce.policies.checkpoint import Checkpoint, context_shapes
 from rnce.policies.data import Noise, TrainingSet, batch
@@ -151,8 +153,33 @@ def plan_latency(policy: Policy, environments: Sequence[int] = (1, 64), budget: 
         }
         policy.reset(seed=0)
         p50, p95 = 1e3 * np.percentile(seconds_per_call(lambda obs=obs: policy.plan(obs), budget), [50, 95])
-        rows.append({"environments": count, "samples": policy.samples, "p50_ms": float(p50), "p95_ms": float(p95)})
+        sizes = {"params": policy.n_params, "environments": count, "samples": policy.samples}
+        rows.append(sizes | {"p50_ms": float(p50), "p95_ms": float(p95)})
     return rows
+
+
+def peer_latency(budget: float = 10.0) -> list[dict[str, Any]]:
+    """The same for the two networks of Diffusion Policy, which plan one chunk in a hundred steps."""
+    rows = []
+    for peer in diffusion_policies():
+        window = jnp.zeros((N_OBS, OBS))
+        times = seconds_per_call(lambda plan=peer.plan, window=window: plan(jax.random.key(0), window), budget)
+        p50, p95 = 1e3 * np.percentile(times, [50, 95])
+        sizes = {"method": peer.name, "params": peer.params, "environments": 1, "samples": 1}
+        rows.append(sizes | {"p50_ms": float(p50), "p95_ms": float(p95)})
+    return rows
+
+
+def latency_markdown(rows: Sequence[dict[str, Any]]) -> str:
+    """The table for a README: plans for one robot in Push-T, ours and the peers'."""
+    shown = [row for row in rows if row["task"] == "pusht" and row.get("environments") == 1]
+    return markdown(
+        ["", "parameters", "samples ranked", "p50 ms", "p95 ms"],
+        [
+            [row["method"], f"{row['params']:,}", str(row["samples"]), f"{row['p50_ms']:.1f}", f"{row['p95_ms']:.1f}"]
+            for row in shown
+        ],
+    )
 
 
 def log_prob_comparison(

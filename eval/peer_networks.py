@@ -3,6 +3,7 @@
 Only sizes matter here: weights are fresh. Written anew after the published description, compiled by XLA like our own.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -73,11 +74,11 @@ class ChunkUNet(nnx.Module):
         self.step = nnx.List([nnx.Linear(step, 4 * step, rngs=rngs), nnx.Linear(4 * step, step, rngs=rngs)])
         self.down, self.up = nnx.List(), nnx.List()
         widths = (ACTION, *self.CHANNELS)
-        for i, (narrow, wide) in enumerate(zip(widths, widths[1:])):
+        for i, (narrow, wide) in enumerate(itertools.pairwise(widths)):
             halve = _Conv(wide, wide, 3, rngs, stride=2) if i + 1 < len(self.CHANNELS) else None
             self.down.append(nnx.List([*_two_blocks(narrow, wide, condition, rngs), halve]))
         self.middle = nnx.List(_two_blocks(widths[-1], widths[-1], condition, rngs))
-        for narrow, wide in reversed(list(zip(widths[1:], widths[2:]))):
+        for narrow, wide in reversed(list(itertools.pairwise(self.CHANNELS))):
             double = _Conv(narrow, narrow, 4, rngs)  # between the rows of the finer chunk there are zeros
             self.up.append(nnx.List([*_two_blocks(2 * wide, narrow, condition, rngs), double]))
         self.last = _ConvBlock(widths[1], widths[1], rngs)

@@ -1,6 +1,7 @@
 """`rnce bench train` and `rnce bench latency`."""
 
 from pathlib import Path
+from typing import Any
 
 METHODS = ("nf", "ibc", "r-nce", "i-r-nce", "diffusion", "diffusion-phi")
 SPEED_TASKS = ("pusht", "path-planning")
@@ -42,18 +43,22 @@ def bench_train(
 
 
 def bench_latency(
-    tasks: tuple[str, ...] = SPEED_TASKS, methods: tuple[str, ...] = METHODS, json: Path | None = None
+    tasks: tuple[str, ...] = SPEED_TASKS,
+    methods: tuple[str, ...] = METHODS,
+    peers: bool = True,
+    json: Path | None = None,
 ) -> None:
     """How long a plan of the cpu presets takes, for one and for 64 environments; and what two time scales save.
 
-    Example: rnce bench latency --tasks pusht
+    Example: rnce bench latency --tasks pusht --no-peers
 
     Args:
         tasks: Tasks whose presets are timed.
         methods: Methods.
+        peers: Time the two networks of Diffusion Policy for Push-T too, written in JAX, with their hundred steps.
         json: Where the figures go.
     """
-    from rnce.eval.bench_speed import log_prob_comparison, plan_latency, untrained
+    from rnce.eval.bench_speed import log_prob_comparison, peer_latency, plan_latency, untrained
     from rnce.eval.files import check_writable, write_json
     from rnce.policies.presets import recipe_for
     from rnce.training import example_training
@@ -61,17 +66,21 @@ def bench_latency(
     if json:
         check_writable(json)
     rows = []
-    print(f"{'':28} {'environments':>12} {'samples':>8} {'p50 ms':>8} {'p95 ms':>8}")
+
+    def show(row: dict[str, Any]) -> None:
+        rows.append(row)
+        print(
+            f"{row['task'] + '/' + row['method']:36} {row['params']:12,} {row['environments']:12} {row['samples']:8} "
+            f"{row['p50_ms']:8.1f} {row['p95_ms']:8.1f}",
+            flush=True,
+        )
+
+    print(f"{'':36} {'parameters':>12} {'environments':>12} {'samples':>8} {'p50 ms':>8} {'p95 ms':>8}")
     for task_name in tasks:
         task, data = example_training(task_name)
         for method in methods:
             for row in plan_latency(untrained(task, recipe_for(task_name, method))):
-                rows.append({"task": task_name, "method": method} | row)
-                print(
-                    f"{task_name + '/' + method:28} {row['environments']:12} {row['samples']:8} {row['p50_ms']:8.1f} "
-                    f"{row['p95_ms']:8.1f}",
-                    flush=True,
-                )
+                show({"task": task_name, "method": method} | row)
         figures = log_prob_comparison(task, recipe_for(task_name, "nf"), data)
         rows.append({"task": task_name, "log_prob": figures})
         print(
@@ -80,5 +89,8 @@ def bench_latency(
             f"{figures['two_time_scales_ranking']:.1%} and {figures['augmented_ranking']:.1%}",
             flush=True,
         )
+    if peers:
+        for row in peer_latency():
+            show({"task": "pusht"} | row)
     if json:
         write_json(json, rows)
