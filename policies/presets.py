@@ -149,7 +149,7 @@ def pusht_cpu(method: str) -> Recipe:
         sampler=EnergySampler(flow_steps=16, mcmc_steps=20, step_size=1e-3, final_step_size=1e-4, refined=4),
         two_stages={"mcmc_steps": 40, "refined": 8},
         # The mean of the two networks' velocities scored higher than either on the selection starts.
-        three_stages={"start_time": 0.1, "sde_steps": 32, "sde_noise": 0.0, "sde_trust": 0.5, "refined": None},
+        three_stages={"start_time": 0.1, "sde_steps": 16, "sde_noise": 0.0, "sde_trust": 0.5, "refined": 2},
         batch=48,
         perturbation=(2.0, 1.0),  # px
         samples=8,

@@ -46,9 +46,9 @@ def serve(
         idle_timeout: Seconds without a message after which a connection is closed.
         request_timeout: Seconds that one request may take.
     """
-    from rnce.serving.heap import one_heap
+    from rnce.serving.heap import limit_heaps
 
-    one_heap()  # before threads are made
+    limit_heaps()  # before threads are made
 
     from rnce.eval.adapters import policy_factory
     from rnce.serving.server import Limits, Server, is_loopback
