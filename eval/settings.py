@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 MAX_SLOTS = 64
+MAX_CANDIDATES = 512  # in one compiled call: more do not fit the caches, and are slower
 SHARDS = 8  # enough to share between workers; fewer where episodes are few
 
 
@@ -64,7 +65,8 @@ class Settings:
     def n_slots(self) -> int:
         """Rows of the compiled batch. It depends on the settings only, never on the number of workers."""
         n_jobs = (self.seeds[1] - self.seeds[0]) * self.rollouts
-        return self.slots or min(MAX_SLOTS, 1 << (n_jobs - 1).bit_length())
+        fitting = max(1, MAX_CANDIDATES // (self.samples or 1))
+        return self.slots or min(MAX_SLOTS, fitting, 1 << (n_jobs - 1).bit_length())
 
     @property
     def shards(self) -> list[list[Job]]:

@@ -1,6 +1,8 @@
 """Shards spread over worker processes. A worker that dies is replaced and its shard run again."""
 
+import itertools
 import multiprocessing
+import os
 import signal
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
@@ -27,10 +29,11 @@ def run_in_processes(
     context = multiprocessing.get_context("spawn")  # a fork would copy XLA's threads without their state
     waiting, deaths = deque(shards), Counter[int]()
     alive: dict[Connection, _Worker] = {}
+    cores, started = _cores_for(workers), itertools.count()
 
     def start() -> None:
         ours, theirs = context.Pipe()
-        process = context.Process(target=_work, args=(theirs, settings), daemon=True)
+        process = context.Process(target=_work, args=(theirs, settings, cores[next(started) % len(cores)]), daemon=True)
         process.start()
         theirs.close()
         give(process, ours)
@@ -77,7 +80,15 @@ def run_in_processes(
             worker.process.terminate()
 
 
-def _work(connection: Connection, settings: Settings) -> None:
+def _cores_for(workers: int) -> list[set[int] | None]:
+    """A core for each worker, where workers are at least as many: otherwise their threads wait for one another."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return [{core} for core in cores] if 0 < len(cores) <= workers else [None]
+
+
+def _work(connection: Connection, settings: Settings, cores: set[int] | None) -> None:
+    if cores is not None:
+        os.sched_setaffinity(0, cores)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends its workers
     try:
         runner = Runner(settings)
