@@ -61,6 +61,15 @@ def test_the_synthetic_table_is_what_was_measured():
     assert shown.group(1) == markdown(outcome)
 
 
+def test_the_latencies_are_what_was_measured():
+    from rnce.eval.bench_speed import latency_markdown
+
+    rows = json.loads((ROOT / "eval" / "results" / "latency.json").read_text())
+    shown = re.search(r"<!-- latency -->\n(.*?)\n<!-- /latency -->", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert shown
+    assert shown.group(1) == latency_markdown(rows)
+
+
 def results_table(name: str, results: list[dict]) -> str:
     from rnce.eval.bench_ablations import ablations_markdown
     from rnce.eval.bench_policies import results_markdown
