@@ -70,9 +70,10 @@ def bench_soak(
     from rnce.eval.files import write_json
     from rnce.eval.server_process import ServerProcess
     from rnce.eval.soak import soak
+    from rnce.policies import load_policy
 
     with ServerProcess(policy) as server:
-        figures = {"policy": policy, **soak(server, 60 * minutes, robots, rogues)}
+        figures = {"policy": policy, **soak(server, load_policy(policy), 60 * minutes, robots, rogues)}
     print(
         f"{figures['answers']} actions for {robots} robots in {minutes:g} minutes: p50 {figures['p50_ms']} ms, "
         f"p99 {figures['p99_ms']} ms, worst {figures['worst_ms']} ms"

@@ -72,8 +72,8 @@ def test_memory_does_not_grow_under_misdeeds(process, bystander):
     assert everything(1000, 40 * len(MISDEEDS)) - before < 4.0
 
 
-def test_a_short_soak(process):
-    figures = soak(process, 2.5, robots=3, rogues=2, progress=False)
+def test_a_short_soak(process, policy):
+    figures = soak(process, policy, 2.5, robots=3, rogues=2, progress=False)
     assert figures["alive"]
     assert figures["complaints"] == []
     assert figures["answers"] >= 60
