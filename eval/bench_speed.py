@@ -80,7 +80,7 @@ def train_speed(task: Task, recipe: Recipe, data: TrainingSet, budget: float = 2
 
 
 def _seconds_per_step(run: Run, phase: Phase, budget: float) -> float:
-    """A block is one compiled call of many steps: single calls would spend their time on fresh memory, not on work."""
+    """A block is one compiled call of many steps, as in training: single large calls also wait for memory."""
     rounds = max(1, STEPS // phase.steps_per_round)
     stage = Stage("bench", rounds, (phase,))
     block, state = block_function(run, stage, rounds), run.enter(stage, run.start())
