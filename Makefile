@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PARTS := envs policies datasets eval
 
-.PHONY: demo test test-pymunk browser soak lint format clean
+.PHONY: demo test test-pymunk test-extras desktop soak lint format clean
 
 demo: $(INSTALLED)  ## roll a policy in both environments; writes pictures and videos to out/demo
 	$(BIN)/rnce demo --out out/demo
@@ -16,9 +16,13 @@ test-pymunk: $(INSTALLED) .venv-pymunk6/.installed  ## Push-T tests on the insta
 	SDL_VIDEODRIVER=dummy $(BIN)/pytest tests/envs/test_pusht_*.py
 	SDL_VIDEODRIVER=dummy .venv-pymunk6/bin/pytest tests/envs/test_pusht_*.py
 
-# The test of the report page is skipped where there is no Chromium.
-browser:  ## Chromium for that test, on Debian as root
-	command -v chromium || (apt-get update && apt-get install --yes --no-install-recommends chromium)
+test-extras: .venv-extras/.installed  ## what needs torch or ONNX: the LeRobot adapter and exported policies
+	.venv-extras/bin/pytest tests/test_lerobot.py tests/policies/test_export.py
+
+# Tests of the report page and of the window are skipped where there is no Chromium and no X server.
+desktop:  ## both, on Debian as root
+	command -v chromium && command -v xvfb-run || \
+		(apt-get update && apt-get install --yes --no-install-recommends chromium xvfb xauth)
 
 POLICY ?= pusht/i-r-nce
 MINUTES ?= 10
@@ -50,6 +54,14 @@ $(INSTALLED): pyproject.toml requirements.txt
 	.venv-pymunk6/bin/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	touch $@
 
+# jax2onnx wants an older orbax; torch's CPU build serves where pip finds one.
+.venv-extras/.installed: pyproject.toml requirements.txt
+	$(PYTHON) -m venv .venv-extras
+	grep -v '^orbax-checkpoint==' requirements.txt > .venv-extras/constraints.txt
+	.venv-extras/bin/pip install --quiet --disable-pip-version-check --constraint .venv-extras/constraints.txt \
+		torch==2.13.0 jax2onnx==0.17.1 onnxruntime==1.31.1 pytest pytest-timeout beartype --editable '.[torch,onnx]'
+	touch $@
+
 # Peers that pin older versions of what we use; rnce.client runs beside them without the rest of rnce.
 .venv-peers/.installed: pyproject.toml requirements.txt
 	$(PYTHON) -m venv .venv-peers
@@ -69,4 +81,4 @@ build/typing: FORCE
 FORCE:
 
 clean:
-	rm -rf .venv .venv-pymunk6 .venv-peers build dist out
+	rm -rf .venv .venv-pymunk6 .venv-peers .venv-extras build dist out

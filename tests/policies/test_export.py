@@ -4,16 +4,19 @@ import subprocess
 import sys
 from functools import cache
 
+import gymnasium as gym
 import jax
 import numpy as np
 import pytest
 import tiny
 
 from rnce.cli import main
-from rnce.policies import METHODS, Policy, Task
+from rnce.policies import METHODS, Policy, Task, load_policy, pretrained_policies
 from rnce.policies.export import plan_from_noise, to_onnx, to_stablehlo, write
 
 TASK = Task("arm", None, {"arm": (2,), "goal": (1,)}, None, action_dim=1, n_ctx=2, n_pred=4, execute=2)
+
+ONNX_NAMES = [f"{task}/{method}" for task in ("pusht", "path-planning") for method in ("nf", "diffusion")]
 
 
 @cache
@@ -26,8 +29,8 @@ def window() -> dict[str, np.ndarray]:
     return {"arm": rng.normal(size=(2, 2)).astype(np.float32), "goal": rng.normal(size=(2, 1)).astype(np.float32)}
 
 
-def expected(policy: Policy, seed: int, number: int) -> np.ndarray:
-    windows = {key: value[None] for key, value in window().items()}
+def expected(policy: Policy, seed: int, number: int, observation: dict | None = None) -> np.ndarray:
+    windows = {key: value[None] for key, value in (observation or window()).items()}
     return policy.plan_windows(windows, np.array([seed], np.uint32), np.array([number], np.uint32)).actions[0]
 
 
@@ -77,15 +80,31 @@ def test_noise_in_place_of_a_key_gives_the_same_plan(method):
     np.testing.assert_allclose(found, expected(policy, 5, 2), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("method", ["nf", "diffusion"])
-def test_onnx_gives_the_policys_result(method):
+def through_onnx(policy: Policy, observation: dict[str, np.ndarray]) -> np.ndarray:
     pytest.importorskip("jax2onnx", reason="jax2onnx is not installed: pip install 'rnce[onnx]'")
     runtime = pytest.importorskip("onnxruntime")
-    policy = shared(method)
-    noise = np.asarray(jax.random.normal(jax.random.fold_in(jax.random.key(5), 2), (3, 4)))
+    noise = jax.random.normal(jax.random.fold_in(jax.random.key(5), 2), (policy.samples, policy.task.dim))
     session = runtime.InferenceSession(to_onnx(policy))
-    (found,) = session.run(["actions"], {"noise": noise, **window()})
-    np.testing.assert_allclose(found, expected(policy, 5, 2), rtol=1e-3, atol=1e-3)
+    return session.run(["actions"], {"noise": np.asarray(noise), **observation})[0]
+
+
+@pytest.mark.parametrize("method", ["nf", "diffusion"])
+def test_onnx_gives_the_policys_result(method):
+    found = through_onnx(shared(method), window())
+    np.testing.assert_allclose(found, expected(shared(method), 5, 2), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", [name for name in pretrained_policies() if name in ONNX_NAMES])
+def test_shipped_policies_as_onnx(name):
+    policy = load_policy(name)
+    assert policy.env_id is not None
+    bare, _ = gym.make(policy.env_id, disable_env_checker=True).reset(seed=50_000)
+    seen = bare if isinstance(bare, dict) else {policy.task.bare_key: bare}
+    observation = {key: np.stack([value] * policy.task.n_ctx).astype(np.float32) for key, value in seen.items()}
+    found = through_onnx(policy, observation)
+    wanted = expected(policy, 5, 2, observation)
+    reach = np.subtract(policy.task.action_high, policy.task.action_low).max()
+    np.testing.assert_allclose(found, wanted, atol=1e-3 * reach)
 
 
 def test_the_command(tmp_path, capsys):
