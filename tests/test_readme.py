@@ -52,22 +52,32 @@ def test_pictures_are_small():
         assert picture.stat().st_size < 500_000, picture
 
 
+def shown(name: str) -> str | None:
+    found = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", (ROOT / "README.md").read_text(), re.DOTALL)
+    return found.group(1) if found else None
+
+
+def measured(name: str):
+    return json.loads((ROOT / "eval" / "results" / f"{name}.json").read_text())
+
+
 def test_the_synthetic_table_is_what_was_measured():
     from rnce.eval.bench_synthetic import markdown
 
-    outcome = json.loads((ROOT / "eval" / "results" / "synthetic.json").read_text())
-    shown = re.search(r"<!-- synthetic -->\n(.*?)\n<!-- /synthetic -->", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert shown
-    assert shown.group(1) == markdown(outcome)
+    assert shown("synthetic") == markdown(measured("synthetic"))
 
 
 def test_the_latencies_are_what_was_measured():
     from rnce.eval.bench_speed import latency_markdown
 
-    rows = json.loads((ROOT / "eval" / "results" / "latency.json").read_text())
-    shown = re.search(r"<!-- latency -->\n(.*?)\n<!-- /latency -->", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert shown
-    assert shown.group(1) == latency_markdown(rows)
+    assert shown("latency") == latency_markdown(measured("latency"))
+
+
+def test_the_composition_table_is_what_was_measured():
+    from rnce.eval.bench_composition import composition_rows
+    from rnce.eval.tables import markdown
+
+    assert shown("composition") == markdown(*composition_rows(measured("composition")["results"]))
 
 
 def results_table(name: str, results: list[dict]) -> str:
@@ -82,10 +92,4 @@ def results_table(name: str, results: list[dict]) -> str:
 
 @pytest.mark.parametrize("name", ["pusht", "pusht_300", "pusht_ablations", "path_planning", "path_planning_pretrained"])
 def test_tables_of_results_are_what_was_measured(name):
-    file = ROOT / "eval" / "results" / f"{name}.json"
-    shown = re.search(rf"<!-- {name} -->\n(.*?)\n<!-- /{name} -->", (ROOT / "README.md").read_text(), re.DOTALL)
-    if not file.exists():
-        assert not shown, f"the README shows results of {name}, but there is no {file.name}"
-        return
-    assert shown
-    assert shown.group(1) == results_table(name, json.loads(file.read_text())["results"])
+    assert shown(name) == results_table(name, measured(name)["results"])

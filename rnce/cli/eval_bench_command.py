@@ -145,7 +145,7 @@ def composition(
     weight: float = 300.0,
     out: Path = Path("out/bench/composition"),
 ) -> None:
-    """Put an eleventh obstacle in the way that a policy does not see, with and without a term composed to its energy.
+    """Put an eleventh obstacle in the way that a policy does not see, with and without terms composed to its energy.
 
     Example: rnce bench composition path-planning/r-nce --seeds 100000:100025
 
@@ -153,7 +153,7 @@ def composition(
         policy: An energy policy for path planning.
         seeds: A:B of the scenes.
         rollouts: Episodes per scene.
-        weight: Of the term.
+        weight: Of the term that keeps clear.
         out: Folder for composition.json and the picture.
     """
     from rnce.eval.bench_composition import bench_composition

@@ -34,6 +34,23 @@ def test_the_term_is_paid_for_coming_near_only():
     assert jnp.sum(slope * jnp.array([0.8, -0.6])) > 0  # away from where it stands is better
 
 
+def test_haste_is_paid_for_ending_near_the_goal():
+    assert composition.arrives(WINDOW, straight_to(GOAL)) == pytest.approx(0, abs=1e-3)
+    assert composition.arrives(WINDOW, straight_to(0.5 * GOAL)) == pytest.approx(-0.5, abs=1e-3)
+
+
+def test_changes_are_to_the_first_policy():
+    def outcome(distance: float, hit: bool) -> composition.Outcome:
+        return composition.Outcome(np.zeros((3, 2, 50, 2)), np.full((3, 2), hit), np.full((3, 2), distance))
+
+    rows = composition.summaries({"alone": outcome(0.1, True), "composed": outcome(0.3, False)})
+    assert [row["collision"] for row in rows] == [1.0, 0.0]
+    assert "goal_distance_change" not in rows[0]
+    assert rows[1]["goal_distance_change"]["mean"] == pytest.approx(0.2)
+    _, texts = composition.composition_rows(rows)
+    assert texts[1][-1] == "+0.200 [+0.200, +0.200]"
+
+
 def test_the_picture_shows_scenes_with_the_most_harm():
     scenes = scenes_for_seeds(range(50_000, 50_003))
     paths = np.linspace(scenes.start, scenes.goal, 50, axis=1)[:, None]
