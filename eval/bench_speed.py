@@ -13,8 +13,8 @@ from rnce.eval.peer_networks import N_OBS, OBS, diffusion_policies
 from rnce.eval.tables import markdown
 from rnce.policies import Policy
 from rnce.policies.checkpoint import Checkpoint, context_shapes
-from rnce.policies.data import Noise, TrainingSet, batch
-from rnce.policies.methods import init
+from rnce.policies.data import Noise, TrainingSet, batch, draw
+from rnce.policies.methods import init, make_keys
 from rnce.policies.recipe import Phase, Recipe, Stage, scaled
 from rnce.policies.samplers import flow as flows
 from rnce.policies.task import Task, fit_normalizer
@@ -102,8 +102,9 @@ def _flops(run: Run, phase: Phase) -> float:
     loss = run.method.losses[phase.loss]
 
     def gradient(params: Any, key: jax.Array) -> Any:
-        x, y = batch(run.data, run.task, run.normalizer, key, phase.batch_size, quiet)
-        objective = lambda trained: loss(params | {phase.trains: trained}, x, y, key)[0]  # noqa: E731
+        x, y = batch(run.data, run.task, run.normalizer, draw(run.data, key, phase.batch_size), quiet)
+        keys = make_keys(key, phase.batch_size)
+        objective = lambda trained: loss(params | {phase.trains: trained}, x, y, keys)[0]  # noqa: E731
         return jax.grad(objective)(params[phase.trains])
 
     all_params = init(run.method, jax.random.key(0))

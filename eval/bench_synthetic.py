@@ -21,6 +21,7 @@ from tqdm import tqdm
 from rnce import datasets
 from rnce.datasets import SyntheticName
 from rnce.eval.bhattacharyya import SAMPLES, bhattacharyya_of_densities, density_on_grid
+from rnce.policies.devices import own_cores
 
 PROBLEMS: tuple[SyntheticName, ...] = ("pinwheel", "spiral")
 MODEL_SEED, TRUTH_SEED, SECOND_TRUTH_SEED = 100_000, 100_001, 100_002
@@ -29,7 +30,7 @@ MODEL_SEED, TRUTH_SEED, SECOND_TRUTH_SEED = 100_000, 100_001, 100_002
 def train_all(methods: Sequence[str], runs: Path, workers: int, steps: int | None) -> None:
     """Train every method on every problem, `workers` at a time, each with one thread; runs that exist are continued."""
     jobs = [f"{problem}/{method}" for method in methods for problem in PROBLEMS]
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
+    cores = own_cores()
 
     def one(job: tuple[int, str]) -> None:
         number, name = job

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from rnce.eval.rollout import Runner, ShardResult
 from rnce.eval.settings import Episode, Job, Settings
+from rnce.policies.devices import own_cores
 
 MAX_DEATHS = 3  # of workers with the same shard, before its episodes are given up
 
@@ -82,7 +83,7 @@ def run_in_processes(
 
 def _cores_for(workers: int) -> list[set[int] | None]:
     """A core for each worker, where workers are at least as many: otherwise their threads wait for one another."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    cores = own_cores() if hasattr(os, "sched_setaffinity") else []
     return [{core} for core in cores] if 0 < len(cores) <= workers else [None]
 
 

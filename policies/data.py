@@ -6,7 +6,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, Shaped
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray, Shaped
 
 from rnce.policies.task import Normalizer, Task, fit_normalizer, normalize, to_event
 
@@ -80,19 +80,30 @@ def _mirrored(window: dict[str, Array], actions: Array, side: Array) -> tuple[di
     return {name: values * flip[name] for name, values in window.items()}, actions * flip["position"]
 
 
-def batch(
-    data: TrainingSet, task: Task, normalizer: Normalizer, key: PRNGKeyArray, size: int, noise: Noise
-) -> tuple[dict[str, Array], Float[Array, "batch dim"]]:
-    """Random contexts and events, as the networks see them."""
+class Draw(NamedTuple):
+    """Which windows a batch has, and the key of what perturbs each."""
+
+    indices: Int[Array, " batch"]
+    keys: Key[Array, " batch"]
+
+
+def draw(data: TrainingSet, key: PRNGKeyArray, size: int) -> Draw:
+    """Windows at random."""
     index_key, noise_key = jax.random.split(key)
-    indices = jax.random.randint(index_key, (size,), 0, data.size)
+    return Draw(jax.random.randint(index_key, (size,), 0, data.size), jax.random.split(noise_key, size))
+
+
+def batch(
+    data: TrainingSet, task: Task, normalizer: Normalizer, drawn: Draw, noise: Noise
+) -> tuple[dict[str, Array], Float[Array, "batch dim"]]:
+    """Contexts and events, as the networks see them."""
 
     def one(index: Array, key: Array) -> tuple[dict[str, Array], Array]:
         window, actions = example(data, task, index, key, noise)
         view = task.view(window)
         return normalize(normalizer, view), to_event(normalizer, view.frame, actions)
 
-    return jax.vmap(one)(indices, jax.random.split(noise_key, size))
+    return jax.vmap(one)(drawn.indices, drawn.keys)
 
 
 def fit(data: TrainingSet, task: Task, floor: float, whiten: bool, seed: int = 0, limit: int = 50_000) -> Normalizer:

@@ -182,6 +182,7 @@ def train_policy(
     proposal: "ProposalTraining | None" = None,
 ) -> "Policy":
     """Train "<task>/<method>" with a preset. See `rnce train --help`."""
+    from rnce.policies.devices import use_cores
     from rnce.policies.presets import recipe_for
     from rnce.policies.recipe import scaled
     from rnce.policies.train import train
@@ -190,6 +191,8 @@ def train_policy(
     if not method:
         raise ValueError(f"{name!r}: use TASK/METHOD, for example pusht/i-r-nce.")
     recipe = recipe_for(task_name, method, preset, warm_start, proposal)
+    if preset == "cpu":
+        use_cores([recipe])
     task, training = load_training(task_name, data, preset)
     if steps is not None:
         recipe = scaled(recipe, steps)

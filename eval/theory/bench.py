@@ -22,6 +22,7 @@ from rnce.eval.theory.likelihood import likelihood
 from rnce.eval.theory.normality import normality
 from rnce.eval.theory.profiles import path_planning, pinwheel
 from rnce.eval.theory.saddle import saddle
+from rnce.policies.devices import own_cores
 
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {
     "ibc-bias": bias,
@@ -95,7 +96,7 @@ def _computed(names: Sequence[str], data: Path | None, workers: int) -> Iterator
 def _take_core(numbers: Any) -> None:
     """Bind this process to one core, before JAX counts them."""
     if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
+        cores = own_cores()
         os.sched_setaffinity(0, {cores[numbers.get() % len(cores)]})
 
 

@@ -6,7 +6,7 @@ from rnce.policies.methods.energies import EnergyMethod, EnergySampler, with_bud
 from rnce.policies.methods.flows import FlowSampler
 from rnce.policies.methods.ibc import IBC
 from rnce.policies.methods.irnce import IRNCE
-from rnce.policies.methods.method import Method, encode, init
+from rnce.policies.methods.method import Keys, Method, encode, init, make_keys
 from rnce.policies.methods.nf import NF
 from rnce.policies.methods.rnce import RNCE
 
@@ -30,8 +30,10 @@ __all__ = [
     "EnergyMethod",
     "EnergySampler",
     "FlowSampler",
+    "Keys",
     "Method",
     "encode",
     "init",
+    "make_keys",
     "with_budget",
 ]

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from rnce.policies.bridges import Bridge, Interpolant, score_velocity
 from rnce.policies.losses import ranking_loss, score_matching_loss
 from rnce.policies.methods.flows import matching
-from rnce.policies.methods.method import Codes, Events, Loss, Method, Scores, Term, batch_codes
+from rnce.policies.methods.method import Codes, Events, Keys, Loss, Method, Scores, Term, batch_codes, draw_keys
 from rnce.policies.networks import NetworkConfig, ResidualMLP, ShallowField
 from rnce.policies.networks.config import Shapes
 from rnce.policies.networks.functional import Context, Network, Params, Prepared
@@ -20,7 +20,6 @@ from rnce.policies.samplers import flow as flows
 from rnce.policies.samplers import mcmc, sde
 
 ENERGY, PROPOSAL = "energy", "proposal"
-Keys = Sequence[PRNGKeyArray]
 
 
 @dataclass(frozen=True)
@@ -147,18 +146,17 @@ def _ranking(networks: dict[str, Network], proposal: Proposal, correction: bool,
     energy = networks[ENERGY]
 
     def loss(
-        params: Params, contexts: Context, events: Float[Array, "batch dim"], key: PRNGKeyArray
+        params: Params, contexts: Context, events: Float[Array, "batch dim"], keys: Keys
     ) -> tuple[Float[Array, ""], dict[str, Array]]:
-        grid_key, keys = jax.random.fold_in(key, 0), jax.random.split(key, len(events))
         codes = batch_codes(energy, params[ENERGY], contexts)
         proposal_params, proposal_codes = params.get(PROPOSAL, {}), None
         if PROPOSAL in networks:
             proposal_codes = batch_codes(networks[PROPOSAL], proposal_params, contexts)
 
         def draw(code, y, key):
-            return proposal.candidates(proposal_params, code, y, key, grid_key)
+            return proposal.candidates(proposal_params, code, y, key, keys.common)
 
-        candidates = jax.vmap(draw)(proposal_codes, events, keys)
+        candidates = jax.vmap(draw)(proposal_codes, events, keys.each)
         if not through:
             candidates = jax.lax.stop_gradient(candidates)
 
@@ -184,9 +182,9 @@ def _adversary(networks: dict[str, Network], proposal: Proposal) -> Loss:
     rank = _ranking(networks, proposal, correction=True, through=True)
 
     def loss(
-        params: Params, contexts: Context, events: Float[Array, "batch dim"], key: PRNGKeyArray
+        params: Params, contexts: Context, events: Float[Array, "batch dim"], keys: Keys
     ) -> tuple[Float[Array, ""], dict[str, Array]]:
-        value, _ = rank(params, contexts, events, key)
+        value, _ = rank(params, contexts, events, keys)
         return -value, {"adversary": -value}
 
     return loss
@@ -196,7 +194,7 @@ def _score_loss(energy: Network, interpolant: Interpolant, draws: int) -> Loss:
     bridge = interpolant.create()
 
     def loss(
-        params: Params, contexts: Context, events: Float[Array, "batch dim"], key: PRNGKeyArray
+        params: Params, contexts: Context, events: Float[Array, "batch dim"], keys: Keys
     ) -> tuple[Float[Array, ""], dict[str, Array]]:
         codes = batch_codes(energy, params[ENERGY], contexts)
 
@@ -205,8 +203,7 @@ def _score_loss(energy: Network, interpolant: Interpolant, draws: int) -> Loss:
             t = bridge.sample_time(time_key)
             return score_matching_loss(energy, bridge, params[ENERGY], code, y, t, noise_key)
 
-        keys = jax.random.split(key, (len(events), draws))
-        value = jnp.mean(jax.vmap(jax.vmap(one, (None, None, 0)))(codes, events, keys))
+        value = jnp.mean(jax.vmap(jax.vmap(one, (None, None, 0)))(codes, events, draw_keys(keys, draws)))
         return value, {"score": value}
 
     return loss
@@ -217,10 +214,11 @@ def _weighted(rank: Loss, score: Loss, weight: float) -> Loss:
         return rank
 
     def loss(
-        params: Params, contexts: Context, events: Float[Array, "batch dim"], key: PRNGKeyArray
+        params: Params, contexts: Context, events: Float[Array, "batch dim"], keys: Keys
     ) -> tuple[Float[Array, ""], dict[str, Array]]:
-        value, metrics = rank(params, contexts, events, key)
-        extra, more = score(params, contexts, events, jax.random.fold_in(key, 1))
+        value, metrics = rank(params, contexts, events, keys)
+        others = keys._replace(each=jax.vmap(lambda key: jax.random.fold_in(key, 2))(keys.each))
+        extra, more = score(params, contexts, events, others)
         return value + weight * extra, metrics | more
 
     return loss
@@ -277,7 +275,7 @@ def _sampling(energy: Network, proposal: Proposal, bridge: Bridge, settings: Ene
     def score(params: Params, codes: Codes, events: Events, term: Term | None) -> Scores:
         return jax.vmap(total_at_one(params, codes, term))(events)
 
-    def refine(params: Params, codes: Codes, keys: Keys, y: Events, term: Term | None) -> Events:
+    def refine(params: Params, codes: Codes, keys: Sequence[PRNGKeyArray], y: Events, term: Term | None) -> Events:
         """The stages in which the energy takes part, from the start time on."""
         sde_key, chain_key = keys
         return chain(params, codes, chain_key, follow_sde(params, codes, sde_key, y, term), term)

@@ -8,7 +8,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from rnce.policies.bridges import Bridge
 from rnce.policies.losses import matching_loss
-from rnce.policies.methods.method import Codes, Events, Method, Scores, Term, batch_codes, refuse_term
+from rnce.policies.methods.method import Codes, Events, Keys, Method, Scores, Term, batch_codes, draw_keys, refuse_term
 from rnce.policies.networks.functional import Context, Network, Params
 from rnce.policies.proposals import make_flow
 from rnce.policies.samplers import flow as flows
@@ -28,12 +28,11 @@ def matching(network: Network, bridge: Bridge, name: str, draws: int = 1):
     """The matching loss over a batch, with `draws` times and noises for each example."""
 
     def loss(
-        params: Params, contexts: Context, events: Float[Array, "batch dim"], key: PRNGKeyArray
+        params: Params, contexts: Context, events: Float[Array, "batch dim"], keys: Keys
     ) -> tuple[Float[Array, ""], dict[str, Array]]:
         codes = batch_codes(network, params[name], contexts)
-        keys = jax.random.split(key, (len(events), draws))
         one = lambda code, y, key: matching_loss(network, bridge, params[name], code, y, key)  # noqa: E731
-        value = jnp.mean(jax.vmap(jax.vmap(one, (None, None, 0)))(codes, events, keys))
+        value = jnp.mean(jax.vmap(jax.vmap(one, (None, None, 0)))(codes, events, draw_keys(keys, draws)))
         return value, {"match": value}
 
     return loss

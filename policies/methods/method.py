@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from rnce.policies.networks.functional import Code, Context, Network, Params
 
@@ -12,7 +12,16 @@ Events = Float[Array, "n dim"]
 Scores = Float[Array, " n"]
 Term = Callable[[Float[Array, " dim"]], Float[Array, ""]]  # an extra energy of one event
 Codes = Mapping[str, Code]  # one context, encoded by every network
-Loss = Callable[[Params, Context, Float[Array, "batch dim"], PRNGKeyArray], tuple[Float[Array, ""], dict[str, Array]]]
+
+
+class Keys(NamedTuple):
+    """Randomness of a batch. Each example has its own, so that devices may share a batch without changing it."""
+
+    common: PRNGKeyArray
+    each: Key[Array, " batch"]
+
+
+Loss = Callable[[Params, Context, Float[Array, "batch dim"], Keys], tuple[Float[Array, ""], dict[str, Array]]]
 
 
 class Method(NamedTuple):
@@ -20,7 +29,7 @@ class Method(NamedTuple):
 
     Attributes:
         networks: by name; parameters and codes are dicts with the same names.
-        losses: by name; `loss(params, contexts, events, key)` over a batch, with metrics. A phase of training
+        losses: by name; `loss(params, contexts, events, keys)` over a batch, with metrics. A phase of training
             minimises one of them in the parameters of one network.
         sample: `sample(params, codes, key, n, term) -> events` for one context.
         candidates: `candidates(params, codes, key, n, term) -> (events, scores)`: what a plan chooses from. Flows know
@@ -36,6 +45,16 @@ class Method(NamedTuple):
     candidates: Callable[[Params, Codes, PRNGKeyArray, int, Term | None], tuple[Events, Scores]]
     score: Callable[[Params, Codes, Events, Term | None], Scores]
     energy: Callable[[Params, Codes, Float[Array, " dim"]], Float[Array, ""]] | None = None
+
+
+def make_keys(key: PRNGKeyArray, batch: int) -> Keys:
+    """Keys for a batch of so many examples."""
+    return Keys(jax.random.fold_in(key, 0), jax.random.split(key, batch))
+
+
+def draw_keys(keys: Keys, draws: int) -> Key[Array, "batch draws"]:
+    """For losses that draw several times for each example."""
+    return jax.vmap(lambda key: jax.random.split(key, draws))(keys.each)
 
 
 def init(method: Method, key: PRNGKeyArray) -> Params:

@@ -1,12 +1,13 @@
-"""Markov chains on an energy E, with p ∝ exp(+E). The kernels are blackjax's; all chains of a set move together."""
+"""Markov chains on an energy E, with p ∝ exp(+E). The kernels are blackjax's; all chains of a set move together.
+
+Importing blackjax takes a while and starts JAX's devices, so it waits until a kernel is built.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from blackjax.mcmc import hmc, integrators, mala, metrics, trajectory
-from blackjax.sgmcmc import diffusions
 from jaxtyping import Array, Float, PRNGKeyArray
 
 Energy = Callable[[Float[Array, " dim"]], Float[Array, ""]]
@@ -31,6 +32,8 @@ class ChainResult(NamedTuple):
 
 def langevin() -> Kernel:
     """Unadjusted Langevin: y + η∇E + √(2η)·noise."""
+    from blackjax.sgmcmc import diffusions
+
     move = diffusions.overdamped_langevin()
 
     def step(key: PRNGKeyArray, y: Float[Array, " dim"], energy: Energy, step_size: Any) -> tuple:
@@ -41,6 +44,8 @@ def langevin() -> Kernel:
 
 def adjusted_langevin() -> Kernel:
     """Langevin with a Metropolis test (MALA)."""
+    from blackjax.mcmc import mala
+
     kernel = mala.build_kernel()
 
     def step(key: PRNGKeyArray, state: Any, energy: Energy, step_size: Any) -> tuple:
@@ -52,6 +57,7 @@ def adjusted_langevin() -> Kernel:
 
 def hamiltonian(leapfrog_steps: int) -> Kernel:
     """Unadjusted HMC: fresh momentum, then leapfrog steps; what the paper runs on Push-T."""
+    from blackjax.mcmc import hmc, integrators, metrics, trajectory
 
     def step(key: PRNGKeyArray, state: hmc.HMCState, energy: Energy, step_size: Any) -> tuple:
         metric = metrics.default_metric(jnp.ones_like(jnp.asarray(state.position)))
@@ -66,6 +72,8 @@ def hamiltonian(leapfrog_steps: int) -> Kernel:
 
 def adjusted_hamiltonian(leapfrog_steps: int) -> Kernel:
     """HMC with a Metropolis test."""
+    from blackjax.mcmc import hmc
+
     kernel = hmc.build_kernel()
 
     def step(key: PRNGKeyArray, state: hmc.HMCState, energy: Energy, step_size: Any) -> tuple:

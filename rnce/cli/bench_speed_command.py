@@ -21,12 +21,14 @@ def bench_train(
     """
     from rnce.eval.bench_speed import train_speed
     from rnce.eval.files import check_writable, write_json
+    from rnce.policies.devices import use_cores
     from rnce.policies.presets import recipe_for
     from rnce.training import example_training
 
     if json:
         check_writable(json)
     rows = []
+    use_cores([recipe_for(task_name, method) for task_name in tasks for method in methods])
     print(f"{'':28} {'phase':18} {'ms a step':>9} {'evaluations/s':>13} {'GFLOP/s':>8} {'of matmul':>9}")
     for task_name in tasks:
         task, data = example_training(task_name)

@@ -11,7 +11,7 @@ import tiny
 
 from rnce.policies.bridges import EDM, Interpolant, perturb
 from rnce.policies.losses import matching_loss, ranking_loss
-from rnce.policies.methods import IBC, IRNCE, RNCE, EnergySampler, init
+from rnce.policies.methods import IBC, IRNCE, RNCE, EnergySampler, init, make_keys
 from rnce.policies.methods.energies import ENERGY, PROPOSAL
 
 SHAPES, EVENT = {"context": (2,)}, (1, 2)
@@ -101,7 +101,9 @@ def ranking_program(settings):
     """What the ranking loss computes, operation by operation."""
     method = settings.create(SHAPES, EVENT)
     params = jax.eval_shape(lambda: init(method, jax.random.key(0)))
-    return str(jax.make_jaxpr(method.losses["rank"])(params, CONTEXTS, EVENTS, jax.random.key(5)))
+    return str(
+        jax.make_jaxpr(method.losses["rank"])(params, CONTEXTS, EVENTS, make_keys(jax.random.key(5), len(EVENTS)))
+    )
 
 
 def test_rnce_is_irnce_at_one_time_and_ibc_is_it_without_correction():
@@ -119,7 +121,8 @@ def test_uniform_proposal_cancels():
     @jax.jit
     def losses(key):
         params = init(made[0], key)
-        return [method.losses["rank"](params, CONTEXTS, EVENTS, key) for method in made]
+        keys = make_keys(key, len(EVENTS))
+        return [method.losses["rank"](params, CONTEXTS, EVENTS, keys) for method in made]
 
     (rnce, metrics), (ibc, _) = losses(jax.random.key(0))
     np.testing.assert_allclose(rnce, ibc, rtol=1e-6)

@@ -7,7 +7,7 @@ import pytest
 from rnce import training
 from rnce.policies.checkpoint import context_shapes
 from rnce.policies.config import from_json, to_json
-from rnce.policies.methods import METHODS, encode, init
+from rnce.policies.methods import METHODS, encode, init, make_keys
 from rnce.policies.networks.functional import count_params
 from rnce.policies.presets import recipe_for
 from rnce.policies.recipe import Stage, scaled
@@ -42,7 +42,9 @@ def test_losses_and_plans_of_presets_have_the_right_shapes(name, preset, method)
     events = jax.ShapeDtypeStruct((2, task.dim), jnp.float32)
     for phase in {(p.trains, p.loss): p for stage in recipe.stages for p in stage.phases}.values():
         loss = built.losses[phase.loss]
-        value, _ = jax.eval_shape(lambda p, x, y, loss=loss: loss(p, x, y, jax.random.key(0)), params, contexts, events)
+        value, _ = jax.eval_shape(
+            lambda p, x, y, loss=loss: loss(p, x, y, make_keys(jax.random.key(0), 2)), params, contexts, events
+        )
         assert value.shape == ()
 
     def plan(params, context):

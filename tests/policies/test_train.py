@@ -18,7 +18,9 @@ import small_training
 import tiny
 
 from rnce.policies import infer_task, load_policy, train
+from rnce.policies.devices import own_cores, shared_by, use_cores
 from rnce.policies.methods import RNCE
+from rnce.policies.presets import recipe_for
 from rnce.policies.recipe import Optimizer, Phase, Recipe, Stage, scaled
 from rnce.policies.train import TrainingError, block_function, make_run
 
@@ -182,6 +184,26 @@ def test_four_devices_give_the_result_of_one(finished, tmp_path):
     chunks = np.random.default_rng(0).normal(size=(64, 1, 2))
     scores = [made.score(np.zeros(1), chunks) for made in (policy, finished[1])]
     np.testing.assert_allclose(scores[0] - scores[0].mean(), scores[1] - scores[1].mean(), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cores", "devices"), [((96, 64), 2, 2), ((96, 64), 6, 4), ((48, 9), 8, 3), ((7,), 4, 1)]
+)
+def test_as_many_cores_as_share_every_batch(sizes, cores, devices):
+    stages = tuple(Stage("s", 1, (Phase("energy", "rank", batch_size=size),)) for size in sizes)
+    assert shared_by([Recipe("ibc", None, stages)], cores) == devices
+
+
+def test_the_command_gives_each_core_a_share(tmp_path):
+    """In a process of its own; one that computes already keeps the devices it has."""
+    before = len(jax.devices())
+    use_cores([small_training.recipe()])
+    assert len(jax.devices()) == before
+    command = [sys.executable, "-m", "rnce", "train", "pinwheel/nf", "--steps", "1", "--out", str(tmp_path)]
+    flags = {name: value for name, value in environment("").items() if name != "XLA_FLAGS"}
+    subprocess.run(command, env=flags, check=True, capture_output=True)
+    expected = shared_by([recipe_for("pinwheel", "nf")], len(own_cores()))
+    assert load_policy(tmp_path / "policy").checkpoint.recipe["devices"] == expected
 
 
 def test_batches_that_devices_cannot_share_are_named():
