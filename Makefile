@@ -4,7 +4,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 PARTS := envs policies datasets eval
 
-.PHONY: demo test test-pymunk test-extras desktop soak lint format clean
+.PHONY: demo test test-pymunk test-extras desktop soak tables lint format clean
 
 demo: $(INSTALLED)  ## roll a policy in both environments; writes pictures and videos to out/demo
 	$(BIN)/rnce demo --out out/demo
@@ -28,6 +28,9 @@ POLICY ?= pusht/i-r-nce
 MINUTES ?= 10
 soak: $(INSTALLED)  ## a server under good robots and bad clients; POLICY=... MINUTES=10
 	$(BIN)/rnce bench soak $(POLICY) --minutes $(MINUTES) --json out/soak.json
+
+tables: $(INSTALLED)  ## the README's tables anew from eval/results
+	$(BIN)/python -m rnce.eval.readme_tables
 
 lint: $(INSTALLED) build/typing  ## ruff and pyright
 	$(BIN)/ruff check .
