@@ -202,6 +202,7 @@ def train(
         "seed": seed,
         "windows": run.data.size,
         "data": hashlib.sha256(np.asarray(data.actions).tobytes()).hexdigest()[:16],
+        "devices": run.mesh.size,
     }
     _prepare_folder(out, description, resume)
     with ocp.CheckpointManager((out / "checkpoints").absolute(), options=_manager_options()) as manager:
@@ -217,7 +218,7 @@ def train(
             params=jax.tree.map(np.asarray, params),
             normalizer=Normalizer(*map(np.asarray, run.normalizer)),
             samples=recipe.samples,
-            recipe=description | {"minutes": round(seconds / 60, 2), "devices": len(run.mesh.devices)},
+            recipe=description | {"minutes": round(seconds / 60, 2)},
             revision=_revision(),
         )
     )
@@ -342,6 +343,13 @@ def _prepare_folder(out: Path, description: dict[str, Any], resume: bool) -> Non
             raise TrainingError(f"{out} holds a run already; add --resume to continue it, or choose another --out.")
         before, now = json.loads(file.read_text()), json.loads(text)
         differing = [key for key in now if key in before and before[key] != now[key]]
+        if "devices" in differing:
+            warnings.warn(
+                f"the run was begun on {before['devices']} devices and goes on with {now['devices']}: it sums in "
+                "another order, so it will not end with the same bits.",
+                stacklevel=2,
+            )
+            differing.remove("devices")
         if differing:
             raise TrainingError(
                 f"{file}: the run to resume has another {', '.join(differing)}; use its settings or another --out."

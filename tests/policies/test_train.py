@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import time
@@ -204,6 +205,15 @@ def test_the_command_gives_each_core_a_share(tmp_path):
     subprocess.run(command, env=flags, check=True, capture_output=True)
     expected = shared_by([recipe_for("pinwheel", "nf")], len(own_cores()))
     assert load_policy(tmp_path / "policy").checkpoint.recipe["devices"] == expected
+
+
+def test_going_on_with_other_devices_is_said(finished, tmp_path):
+    out = tmp_path / "out"
+    shutil.copytree(finished[0], out)
+    file = out / "run.json"
+    file.write_text(file.read_text().replace('"devices": 1', '"devices": 2'))
+    with pytest.warns(UserWarning, match="begun on 2 devices and goes on with 1"):
+        assert_same_bits(small_training.run(out, resume=True), finished[1])  # it had ended
 
 
 def test_batches_that_devices_cannot_share_are_named():
