@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Iterable
+from typing import Any
 
 from rnce.policies.recipe import Recipe
 
@@ -30,7 +31,8 @@ def use_cores(recipes: Iterable[Recipe]) -> None:
     """
     import jax
 
-    if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "") or jax.config.jax_num_cpu_devices > 0:
+    chosen: Any = jax.config
+    if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "") or chosen.jax_num_cpu_devices > 0:
         return
     try:
         jax.config.update("jax_num_cpu_devices", shared_by(recipes, len(own_cores())))

@@ -173,7 +173,8 @@ def gradient_function(run: Run, phase: Phase):
         flat, unflatten = ravel_pytree(found)
         return unflatten(jax.lax.pmean(flat, axis))
 
-    all_of_it, part = PartitionSpec(), PartitionSpec(axis)
+    all_of_it: Any = PartitionSpec()
+    part: Any = PartitionSpec(axis)
     specs = (all_of_it, all_of_it, part, Keys(common=all_of_it, each=part), all_of_it)
     return jax.shard_map(share, mesh=run.mesh, in_specs=specs, out_specs=all_of_it, check_vma=False)
 

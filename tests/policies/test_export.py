@@ -99,11 +99,11 @@ def test_shipped_policies_as_onnx(name):
     policy = load_policy(name)
     assert policy.env_id is not None
     bare, _ = gym.make(policy.env_id, disable_env_checker=True).reset(seed=50_000)
-    seen = bare if isinstance(bare, dict) else {policy.task.bare_key: bare}
+    seen = bare if isinstance(bare, dict) else {str(policy.task.bare_key): bare}
     observation = {key: np.stack([value] * policy.task.n_ctx).astype(np.float32) for key, value in seen.items()}
     found = through_onnx(policy, observation)
     wanted = expected(policy, 5, 2, observation)
-    reach = np.subtract(policy.task.action_high, policy.task.action_low).max()
+    reach = np.ptp([policy.task.action_low, policy.task.action_high])
     np.testing.assert_allclose(found, wanted, atol=1e-3 * reach)
 
 
