@@ -98,7 +98,9 @@ def test_onnx_gives_the_policys_result(method):
 def test_shipped_policies_as_onnx(name):
     policy = load_policy(name)
     low, high = policy.task.action_low, policy.task.action_high
-    assert policy.env_id and low and high
+    assert policy.env_id is not None
+    assert low is not None
+    assert high is not None
     bare, _ = gym.make(policy.env_id, disable_env_checker=True).reset(seed=50_000)
     seen = bare if isinstance(bare, dict) else {str(policy.task.bare_key): bare}
     observation = {key: np.stack([value] * policy.task.n_ctx).astype(np.float32) for key, value in seen.items()}
