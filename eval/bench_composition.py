@@ -32,7 +32,7 @@ from rnce.policies import Policy, compose, load_policy
 BEFORE_GOAL, ASIDE, RADIUS = 0.35, 0.08, 0.10
 MARGIN, SOFTNESS = 0.015, 0.005  # clearance asked for, and how softly
 WEIGHT = 300.0
-HASTE = 15.0  # nats for each unit that a chunk ends nearer to the goal
+HASTE = 30.0  # nats for each unit that a chunk ends nearer to the goal
 # The product with the term is narrower than the policy's own density: a longer chain, and of all samples.
 SAMPLER = {"mcmc_steps": 60, "refined": None}
 
