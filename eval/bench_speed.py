@@ -1,10 +1,10 @@
 """Speed of training and planning, as ratios taken in one run: what share of the machine, how long a plan takes."""
 
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import gymnasium as gym
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,8 +14,9 @@ from rnce.eval.tables import markdown
 from rnce.policies import Policy
 from rnce.policies.checkpoint import Checkpoint, context_shapes
 from rnce.policies.data import Noise, TrainingSet, batch, draw
+from rnce.policies.export import flow_of
 from rnce.policies.methods import init, make_keys
-from rnce.policies.recipe import Phase, Recipe, Stage, scaled
+from rnce.policies.recipe import Phase, Recipe, Stage
 from rnce.policies.samplers import flow as flows
 from rnce.policies.task import Task, fit_normalizer
 from rnce.policies.train import Run, block_function, make_run
@@ -184,29 +185,22 @@ def latency_markdown(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def log_prob_comparison(
-    task: Task, recipe: Recipe, data: TrainingSet, samples: int = 128, rounds: int = 10
+    policy: Policy, windows: Sequence[dict[str, np.ndarray]], samples: int = 128
 ) -> dict[str, float]:
-    """Two time scales against the augmented ODE on the same steps, with the field of a recipe: time, and ranking.
+    """Two time scales against the augmented ODE on the same steps, with the field of a flow policy: time, and ranking.
 
-    The field is trained for a moment, so that likelihoods differ as they do in use. Right is the order of pairs at
-    least a nat apart, by the augmented ODE with four times the steps.
+    Right is the order of pairs at least a nat apart, by the augmented ODE with four times the steps; the mean over
+    windows of observations.
     """
-    from rnce.policies.proposals import make_flow
-    from rnce.policies.train import train
+    sampler = policy.checkpoint.method.sampler
+    start = jax.random.normal(jax.random.key(1), (samples, policy.task.dim))
 
-    with tempfile.TemporaryDirectory() as folder:
-        params = train(task, scaled(recipe, rounds), data, folder, progress=False).checkpoint.params["field"]
-    settings = recipe.method
-    bridge, sampler = settings.interpolant.create(), settings.sampler
-    network = settings.field.create(context_shapes(task), task.event_shape, "field")
-    context = {name: jnp.ones(shape) for name, shape in context_shapes(task).items()}
-    flow = make_flow(network, bridge, params, network.encode(params, context))
-    start = jax.random.normal(jax.random.key(1), (samples, task.dim))
-
-    def two_scales(start: jax.Array) -> jax.Array:
+    def two_scales(window: dict[str, jax.Array]) -> jax.Array:
+        bridge, flow = flow_of(policy, policy.task.view(window))
         return flows.carry(flow, start, bridge.grid(sampler.steps), sampler.divergences)[1]
 
-    def augmented(start: jax.Array, steps: int) -> jax.Array:
+    def augmented(window: dict[str, jax.Array], steps: int) -> jax.Array:
+        bridge, flow = flow_of(policy, policy.task.view(window))
         times = bridge.grid(steps)
 
         def step(carry, span):
@@ -218,17 +212,34 @@ def log_prob_comparison(
         (_, psi), _ = jax.lax.scan(step, (start, flows.prior_log_prob(flow, start)), (times[:-1], times[1:]))
         return psi
 
-    coarse, fine = jax.jit(two_scales), jax.jit(lambda s: augmented(s, sampler.steps))
-    reference = np.asarray(jax.jit(lambda s: augmented(s, 4 * sampler.steps))(start))
-    two_ms = 1e3 * float(np.median(seconds_per_call(lambda: coarse(start))))
-    augmented_ms = 1e3 * float(np.median(seconds_per_call(lambda: fine(start))))
+    coarse, fine = jax.jit(two_scales), jax.jit(lambda window: augmented(window, sampler.steps))
+    reference = jax.jit(lambda window: augmented(window, 4 * sampler.steps))
+
+    def right(scores: Callable) -> float:
+        return float(np.mean([pair_agreement(np.asarray(scores(w)), np.asarray(reference(w))) for w in windows]))
+
+    two_ms, augmented_ms = (
+        1e3 * float(np.median(seconds_per_call(lambda scores=scores: scores(windows[0])))) for scores in (coarse, fine)
+    )
     return {
         "two_time_scales_ms": two_ms,
         "augmented_ms": augmented_ms,
         "ratio": augmented_ms / two_ms,
-        "two_time_scales_ranking": pair_agreement(np.asarray(coarse(start)), reference),
-        "augmented_ranking": pair_agreement(np.asarray(fine(start)), reference),
+        "two_time_scales_ranking": right(coarse),
+        "augmented_ranking": right(fine),
     }
+
+
+def start_windows(policy: Policy, seeds: Sequence[int]) -> list[dict[str, np.ndarray]]:
+    """What a policy sees first in episodes of these seeds."""
+    assert policy.env_id is not None
+    env, windows = gym.make(policy.env_id), []
+    for seed in seeds:
+        seen, _ = env.reset(seed=seed)
+        parts = seen if isinstance(seen, dict) else {str(policy.task.bare_key): seen}
+        windows.append({key: np.stack([part] * policy.task.n_ctx).astype(np.float32) for key, part in parts.items()})
+    env.close()
+    return windows
 
 
 def pair_agreement(scores: np.ndarray, reference: np.ndarray, apart: float = 1.0) -> float:

@@ -15,6 +15,8 @@ from jax import export as jax_export
 from jax.extend.core import jaxpr_as_fun
 from jaxtyping import Array, Float
 
+from rnce.policies.bridges import Bridge
+from rnce.policies.features import View
 from rnce.policies.methods import encode
 from rnce.policies.policy import Policy
 from rnce.policies.proposals import make_flow
@@ -72,13 +74,18 @@ def to_onnx(policy: Policy) -> bytes:
     return model.SerializeToString()
 
 
+def flow_of(policy: Policy, view: View) -> tuple[Bridge, flows.Flow]:
+    """The bridge of a flow method and the flow it has learned, in one context."""
+    settings, params = policy.checkpoint.method, policy._params
+    bridge = getattr(settings, ONNX_BRIDGES[policy.checkpoint.method_name]).create()
+    codes = encode(policy._method, params, normalize(policy._normalizer, view))
+    return bridge, make_flow(policy._method.networks["field"], bridge, params["field"], codes["field"])
+
+
 def plan_from_noise(policy: Policy, noise: Float[Array, "n dim"], window: dict[str, Array]) -> Array:
     """The chunk that a flow method plans when its random numbers are these."""
-    settings, task, params = policy.checkpoint.method, policy.task, policy._params
-    bridge = getattr(settings, ONNX_BRIDGES[policy.checkpoint.method_name]).create()
-    view = task.view(window)
-    codes = encode(policy._method, params, normalize(policy._normalizer, view))
-    flow = make_flow(policy._method.networks["field"], bridge, params["field"], codes["field"])
+    settings, view = policy.checkpoint.method, policy.task.view(window)
+    bridge, flow = flow_of(policy, view)
     times = bridge.grid(settings.sampler.steps)
     if policy.samples == 1:  # nothing to rank
         events = flows.integrate_plainly(flow, flow.prior_std * noise, flows.moments(flow, times))[-1]

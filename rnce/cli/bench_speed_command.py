@@ -60,10 +60,11 @@ def bench_latency(
         peers: Time the two networks of Diffusion Policy for Push-T too, written in JAX, with their hundred steps.
         json: Where the figures go.
     """
-    from rnce.eval.bench_speed import log_prob_comparison, peer_latency, plan_latency, untrained
+    from rnce.eval.bench_speed import log_prob_comparison, peer_latency, plan_latency, start_windows, untrained
     from rnce.eval.files import check_writable, write_json
+    from rnce.policies import load_policy
     from rnce.policies.presets import recipe_for
-    from rnce.training import example_training
+    from rnce.training import task_of
 
     if json:
         check_writable(json)
@@ -79,11 +80,12 @@ def bench_latency(
 
     print(f"{'':36} {'parameters':>12} {'environments':>12} {'samples':>8} {'p50 ms':>8} {'p95 ms':>8}")
     for task_name in tasks:
-        task, data = example_training(task_name)
+        task = task_of(task_name)
         for method in methods:
             for row in plan_latency(untrained(task, recipe_for(task_name, method))):
                 show({"task": task_name, "method": method} | row)
-        figures = log_prob_comparison(task, recipe_for(task_name, "nf"), data)
+        flow = load_policy(f"{task_name}/nf")
+        figures = log_prob_comparison(flow, start_windows(flow, range(50_000, 50_008)))
         rows.append({"task": task_name, "log_prob": figures})
         print(
             f"{task_name}: log-probability on two time scales {figures['two_time_scales_ms']:.1f} ms, augmented ODE "

@@ -4,13 +4,13 @@ import subprocess
 import sys
 from functools import cache
 
-import gymnasium as gym
 import jax
 import numpy as np
 import pytest
 import tiny
 
 from rnce.cli import main
+from rnce.eval.bench_speed import start_windows
 from rnce.policies import METHODS, Policy, Task, load_policy, pretrained_policies
 from rnce.policies.export import plan_from_noise, to_onnx, to_stablehlo, write
 
@@ -98,12 +98,9 @@ def test_onnx_gives_the_policys_result(method):
 def test_shipped_policies_as_onnx(name):
     policy = load_policy(name)
     low, high = policy.task.action_low, policy.task.action_high
-    assert policy.env_id is not None
     assert low is not None
     assert high is not None
-    bare, _ = gym.make(policy.env_id, disable_env_checker=True).reset(seed=50_000)
-    seen = bare if isinstance(bare, dict) else {str(policy.task.bare_key): bare}
-    observation = {key: np.stack([value] * policy.task.n_ctx).astype(np.float32) for key, value in seen.items()}
+    (observation,) = start_windows(policy, [50_000])
     found = through_onnx(policy, observation)
     wanted = expected(policy, 5, 2, observation)
     np.testing.assert_allclose(found, wanted, atol=1e-3 * np.subtract(high, low).max())
