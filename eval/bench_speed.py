@@ -185,7 +185,7 @@ def latency_markdown(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def log_prob_comparison(
-    policy: Policy, windows: Sequence[dict[str, np.ndarray]], samples: int = 128
+    policy: Policy, windows: Sequence[dict[str, np.ndarray]], samples: int = 128, budget: float = 2.0
 ) -> dict[str, float]:
     """Two time scales against the augmented ODE on the same steps, with the field of a flow policy: time, and ranking.
 
@@ -219,7 +219,8 @@ def log_prob_comparison(
         return float(np.mean([pair_agreement(np.asarray(scores(w)), np.asarray(reference(w))) for w in windows]))
 
     two_ms, augmented_ms = (
-        1e3 * float(np.median(seconds_per_call(lambda scores=scores: scores(windows[0])))) for scores in (coarse, fine)
+        1e3 * float(np.median(seconds_per_call(lambda scores=scores: scores(windows[0]), budget)))
+        for scores in (coarse, fine)
     )
     return {
         "two_time_scales_ms": two_ms,

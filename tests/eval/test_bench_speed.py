@@ -5,6 +5,7 @@ import pytest
 from flax import nnx
 
 from rnce.eval import bench_speed, peer_networks
+from rnce.policies import load_policy
 from rnce.policies.networks.functional import count_params
 from rnce.policies.presets import recipe_for
 from rnce.training import example_training
@@ -33,6 +34,13 @@ def test_the_networks_of_diffusion_policy_have_their_published_sizes(network, pu
     step = jax.ShapeDtypeStruct((), "float32")
     noise = jax.eval_shape(lambda *inputs: network(nnx.Rngs(0))(*inputs), chunk, step, window)
     assert noise.shape == chunk.shape
+
+
+def test_two_time_scales_rank_as_the_augmented_ode_does():
+    policy = load_policy("path-planning/nf")
+    figures = bench_speed.log_prob_comparison(policy, bench_speed.start_windows(policy, [50_000]), 32, budget=0.0)
+    assert figures["augmented_ranking"] > 0.99
+    assert figures["two_time_scales_ranking"] > 0.98
 
 
 def test_the_table_shows_plans_for_one_robot():
