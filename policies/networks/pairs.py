@@ -158,8 +158,7 @@ def look(ends: Ends, obstacles: Float[Array, "3 pairs"]) -> Look:
     Obstacles are repeated for every segment, and coordinates are kept apart: arrays whose last axis has two or ten
     entries make slow loops.
     """
-    copies = obstacles.shape[1] // ends.shape[1]
-    start_x, start_y, end_x, end_y = (jnp.tile(v, copies) for v in ends)
+    start_x, start_y, end_x, end_y = _times(ends, _members(ends.shape[1], obstacles.shape[1]).T)
     center_x, center_y, radius = obstacles
     step_x, step_y = end_x - start_x, end_y - start_y
     from_x, from_y = center_x - start_x, center_y - start_y
@@ -171,16 +170,30 @@ def look(ends: Ends, obstacles: Float[Array, "3 pairs"]) -> Look:
 def segment_features(seen: Look, near: float, n_pred: int) -> Float[Array, "features n_pred"]:
     """Means over obstacles of clearance and direction, in which near obstacles weigh most, at several ranges."""
     clearance, inverse = seen.clearance, 1.0 / seen.distance
+    scales = near * jnp.array(RANGES)[:, None]
     # Obstacles beyond a few ranges weigh nothing; bounded so, weights need no maximum subtracted first.
-    weight = jnp.exp(-jnp.clip(clearance, -1.0, 1.5) / (RANGES[-1] * near))
-    weights = [weight ** round(RANGES[-1] / scale) for scale in RANGES]
-    values = (jnp.ones_like(weight), clearance, seen.x * inverse, seen.y * inverse)
-    # The sums over obstacles are one matrix product with zeros and ones, which is faster than twelve reductions.
-    members = jnp.tile(jnp.eye(n_pred), (len(weight) // n_pred, 1))
-    sums = jnp.stack([w * value for w in weights for value in values]) @ members
-    total, nearest, x, y = jnp.moveaxis(sums.reshape(len(RANGES), len(values), n_pred), 1, 0)
-    nearest, scales = nearest / total, near * jnp.array(RANGES)[:, None]
+    weights = jnp.exp(-jnp.clip(clearance, -1.0, 1.5) / scales)
+    members = _members(n_pred, len(clearance))
+    total, nearest, x, y = (
+        _times(values, members)
+        for values in (weights, weights * clearance, weights * (seen.x * inverse), weights * (seen.y * inverse))
+    )
+    nearest = nearest / total
     return jnp.concatenate([nearest, jnp.tanh(nearest / scales), x / total, y / total])
+
+
+def _members(segments: int, pairs: int) -> Float[Array, "pairs segments"]:
+    """Which pairs are of which segment.
+
+    Repeating segments and summing over obstacles are products with these zeros and ones: the compiler makes slow loops
+    of either, which cost half as much again where an energy is differentiated twice.
+    """
+    return jnp.tile(jnp.eye(segments), (pairs // segments, 1))
+
+
+def _times(a: Float[Array, "a b"], b: Float[Array, "b c"]) -> Float[Array, "a c"]:
+    """Exact on accelerators too, which else round the factors of a product."""
+    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)
 
 
 def pair_features(seen: Look, near: float) -> Float[Array, "pairs 7"]:
