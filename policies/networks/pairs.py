@@ -170,15 +170,14 @@ def look(ends: Ends, obstacles: Float[Array, "3 pairs"]) -> Look:
 def segment_features(seen: Look, near: float, n_pred: int) -> Float[Array, "features n_pred"]:
     """Means over obstacles of clearance and direction, in which near obstacles weigh most, at several ranges."""
     clearance, inverse = seen.clearance, 1.0 / seen.distance
-    scales = near * jnp.array(RANGES)[:, None]
     # Obstacles beyond a few ranges weigh nothing; bounded so, weights need no maximum subtracted first.
-    weights = jnp.exp(-jnp.clip(clearance, -1.0, 1.5) / scales)
-    members = _members(n_pred, len(clearance))
-    total, nearest, x, y = (
-        _times(values, members)
-        for values in (weights, weights * clearance, weights * (seen.x * inverse), weights * (seen.y * inverse))
-    )
-    nearest = nearest / total
+    weight = jnp.exp(-jnp.clip(clearance, -1.0, 1.5) / (RANGES[-1] * near))
+    weights = [weight ** round(RANGES[-1] / scale) for scale in RANGES]
+    values = (1.0, clearance, seen.x * inverse, seen.y * inverse)
+    # All sums in one product, which is faster than twelve.
+    sums = _times(jnp.stack([w * value for value in values for w in weights]), _members(n_pred, len(weight)))
+    total, nearest, x, y = sums.reshape(len(values), len(RANGES), n_pred)
+    nearest, scales = nearest / total, near * jnp.array(RANGES)[:, None]
     return jnp.concatenate([nearest, jnp.tanh(nearest / scales), x / total, y / total])
 
 
