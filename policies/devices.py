@@ -31,10 +31,10 @@ def use_cores(recipes: Iterable[Recipe]) -> None:
     """
     import jax
 
-    chosen: Any = jax.config
-    if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "") or chosen.jax_num_cpu_devices > 0:
+    config: Any = jax.config
+    if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "") or config.jax_num_cpu_devices > 0:
         return
     try:
-        jax.config.update("jax_num_cpu_devices", shared_by(recipes, len(own_cores())))
+        config.update("jax_num_cpu_devices", shared_by(recipes, len(own_cores())))
     except RuntimeError:  # JAX has begun
         return

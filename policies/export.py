@@ -24,7 +24,7 @@ from rnce.policies.samplers import flow as flows
 from rnce.policies.task import normalize
 
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
-ONNX_BRIDGES = {"nf": "interpolant", "diffusion": "edm"}  # the settings' bridge, by method
+FLOW_BRIDGES = {"nf": "interpolant", "diffusion": "edm"}  # the settings' bridge, by method
 
 
 def to_stablehlo(policy: Policy, platforms: Sequence[str] = ("cpu",)) -> bytes:
@@ -51,9 +51,9 @@ def to_onnx(policy: Policy) -> bytes:
     are a function of it; energies are differentiated at every step of a chain that needs noise of its own.
     """
     name = policy.checkpoint.method_name
-    if name not in ONNX_BRIDGES:
+    if name not in FLOW_BRIDGES:
         raise ValueError(
-            f"{policy.name} cannot become ONNX: only {' and '.join(ONNX_BRIDGES)} sample by a flow from given noise, "
+            f"{policy.name} cannot become ONNX: only {' and '.join(FLOW_BRIDGES)} sample by a flow from given noise, "
             "and ONNX has no counter-based random numbers for the others; leave off .onnx for StableHLO, which has."
         )
     try:
@@ -77,7 +77,7 @@ def to_onnx(policy: Policy) -> bytes:
 def flow_of(policy: Policy, view: View) -> tuple[Bridge, flows.Flow]:
     """The bridge of a flow method and the flow it has learned, in one context."""
     settings, params = policy.checkpoint.method, policy._params
-    bridge = getattr(settings, ONNX_BRIDGES[policy.checkpoint.method_name]).create()
+    bridge = getattr(settings, FLOW_BRIDGES[policy.checkpoint.method_name]).create()
     codes = encode(policy._method, params, normalize(policy._normalizer, view))
     return bridge, make_flow(policy._method.networks["field"], bridge, params["field"], codes["field"])
 

@@ -29,9 +29,9 @@ def bench_train(
         check_writable(json)
     rows = []
     use_cores([recipe_for(task_name, method) for task_name in tasks for method in methods])
+    examples = {task_name: example_training(task_name) for task_name in tasks}  # an unknown task fails before the table
     print(f"{'':28} {'phase':18} {'ms a step':>9} {'evaluations/s':>13} {'GFLOP/s':>8} {'of matmul':>9}")
-    for task_name in tasks:
-        task, data = example_training(task_name)
+    for task_name, (task, data) in examples.items():
         for method in methods:
             for row in train_speed(task, recipe_for(task_name, method), data):
                 rows.append({"task": task_name, "method": method} | row)
