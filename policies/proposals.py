@@ -117,14 +117,14 @@ def flow_proposal(
         start = bridge.prior_std * jax.random.normal(negative_key, (negatives, y.shape[0]))
         moments = flows.moments(flow, grid.times)  # shared by the negatives, the positives and their divergences
         coarse = flows.select(moments, grid.coarse)
-        path = flows.integrate(flow, start, moments)[grid.coarse]
+        path = flows.integrate(flow, start, moments, differentiable=True)[grid.coarse]
         log_q = flows.prior_log_prob(flow, start) - _integral(flow, path, coarse)
 
         noise = jax.random.normal(noise_key, (times, y.shape[0]))
         positive = jax.vmap(lambda t, z: perturb(bridge, t, z, y))(t, noise)
         steps = len(grid.times) - 1
         backwards = flows.select(moments, slice(None, None, -1))
-        back = flows.integrate(flow, positive, backwards, enter=steps - grid.coarse[at])[::-1]
+        back = flows.integrate(flow, positive, backwards, steps - grid.coarse[at], differentiable=True)[::-1]
         integral = _integral(flow, back[grid.coarse], coarse)
         positive_log_q = flows.prior_log_prob(flow, back[0]) - integral[at, jnp.arange(times)]
         return Candidates(

@@ -49,14 +49,20 @@ def select(at: Moments, index: slice | Int[Array | np.ndarray, " some"]) -> Mome
 
 
 def integrate(
-    flow: Flow, start: Points, times: Times | Moments, enter: Int[Array, " n"] | None = None
+    flow: Flow,
+    start: Points,
+    times: Times | Moments,
+    enter: Int[Array, " n"] | None = None,
+    differentiable: bool = False,
 ) -> Float[Array, "times n dim"]:
     """The points at every time of the grid, with Heun's method.
 
     All points start at the first time, or each waits where it is until grid index `enter` and moves from there: points
     that belong to different times are then carried by one pass over a common grid.
+    Passes that can be differentiated take longer.
     """
-    solver = diffrax.Heun(scan_kind="bounded")  # diffrax's default loop keeps a gradient of all parameters per example
+    # Of the loops that can be differentiated, diffrax's default keeps a gradient of all parameters per example.
+    solver = diffrax.Heun(scan_kind="bounded" if differentiable else "lax")
 
     def velocity(t: Any, y: Points, ends: tuple[Moments, Moments]) -> Points:
         first, last = ends  # Heun's method looks at the two ends of its step only

@@ -5,6 +5,8 @@ from typing import Any
 
 METHODS = ("nf", "ibc", "r-nce", "i-r-nce", "diffusion", "diffusion-phi")
 SPEED_TASKS = ("pusht", "path-planning")
+MANY = 128  # samples whose log-probability is timed, beside as many as a plan ranks
+RANKED = 1024  # samples in all on which rankings are compared
 
 
 def bench_train(
@@ -85,14 +87,17 @@ def bench_latency(
             for row in plan_latency(untrained(task, recipe_for(task_name, method))):
                 show({"task": task_name, "method": method} | row)
         flow = load_policy(f"{task_name}/nf")
-        figures = log_prob_comparison(flow, start_windows(flow, range(50_000, 50_008)))
-        rows.append({"task": task_name, "log_prob": figures})
-        print(
-            f"{task_name}: log-probability on two time scales {figures['two_time_scales_ms']:.1f} ms, augmented ODE "
-            f"{figures['augmented_ms']:.1f} ms: {figures['ratio']:.1f} times faster; pairs ranked right "
-            f"{figures['two_time_scales_ranking']:.1%} and {figures['augmented_ranking']:.1%}",
-            flush=True,
-        )
+        for samples in (flow.samples, MANY):
+            windows = start_windows(flow, range(50_000, 50_000 + RANKED // samples))
+            figures = log_prob_comparison(flow, windows, samples)
+            rows.append({"task": task_name, "log_prob": figures})
+            print(
+                f"{task_name}: log-probability of {samples} samples on two time scales "
+                f"{figures['two_time_scales_ms']:.1f} ms, augmented ODE {figures['augmented_ms']:.1f} ms: "
+                f"{figures['ratio']:.1f} times faster; pairs ranked right {figures['two_time_scales_ranking']:.1%} "
+                f"and {figures['augmented_ranking']:.1%}",
+                flush=True,
+            )
     if peers:
         for row in peer_latency():
             show({"task": "pusht"} | row)

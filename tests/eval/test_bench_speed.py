@@ -1,6 +1,7 @@
 """Speed of training and planning: what is counted, never how long it takes."""
 
 import jax
+import numpy as np
 import pytest
 from flax import nnx
 
@@ -41,6 +42,16 @@ def test_two_time_scales_rank_as_the_augmented_ode_does():
     figures = bench_speed.log_prob_comparison(policy, bench_speed.start_windows(policy, [50_000]), 32, budget=0.0)
     assert figures["augmented_ranking"] > 0.99
     assert figures["two_time_scales_ranking"] > 0.98
+
+
+def test_pairs_are_those_of_one_row_and_far_enough_apart():
+    reference = np.array([[0.0, 0.5, 2.0], [10.0, 12.0, 14.0]])
+    swapped_near = np.array([[0.5, 0.0, 2.0], [0.0, 1.0, 2.0]])
+    assert bench_speed.pair_agreement(swapped_near, reference) == 1.0
+    swapped_far = np.array([[0.0, 0.5, 2.0], [1.0, 0.0, 2.0]])
+    assert bench_speed.pair_agreement(swapped_far, reference) == pytest.approx(4 / 5)
+    with pytest.raises(ValueError, match="nothing to rank"):
+        bench_speed.pair_agreement(reference, np.zeros((2, 3)))
 
 
 def test_the_table_shows_plans_for_one_robot():
