@@ -200,17 +200,15 @@ def log_prob_comparison(
 
     def augmented(window: dict[str, jax.Array], steps: int) -> jax.Array:
         bridge, flow = flow_of(policy, policy.task.view(window))
-        at = flows.moments(flow, bridge.grid(steps))
+        times = bridge.grid(steps)
 
-        def step(carry, span):
-            (y, psi), (first, last) = carry, span
-            width = last.times - first.times
-            k0, d0 = flow.velocity_and_divergence(first.prepared, y)
-            k1, d1 = flow.velocity_and_divergence(last.prepared, y + width * k0)
-            return (y + 0.5 * width * (k0 + k1), psi - 0.5 * width * (d0 + d1)), None
+        def step(carry, span):  # times are prepared in the loop: with these large passes that is the faster way
+            (y, psi), (t0, t1) = carry, span
+            k0, d0 = flow.velocity_and_divergence(flow.prepare(t0), y)
+            k1, d1 = flow.velocity_and_divergence(flow.prepare(t1), y + (t1 - t0) * k0)
+            return (y + 0.5 * (t1 - t0) * (k0 + k1), psi - 0.5 * (t1 - t0) * (d0 + d1)), None
 
-        spans = (flows.select(at, slice(None, -1)), flows.select(at, slice(1, None)))
-        (_, psi), _ = jax.lax.scan(step, (start, flows.prior_log_prob(flow, start)), spans)
+        (_, psi), _ = jax.lax.scan(step, (start, flows.prior_log_prob(flow, start)), (times[:-1], times[1:]))
         return psi
 
     coarse, fine = jax.jit(two_scales), jax.jit(lambda window: augmented(window, sampler.steps))
