@@ -66,7 +66,9 @@ def integrate(
 
     def velocity(t: Any, y: Points, ends: tuple[Moments, Moments]) -> Points:
         first, last = ends  # Heun's method looks at the two ends of its step only
-        return flow.velocity(_either(t == first.times, first.prepared, last.prepared), y)
+        which = jnp.where(t == first.times, jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0]))
+        both = jax.tree.map(lambda *values: jnp.stack(values), first.prepared, last.prepared)
+        return flow.velocity(_chosen(which, both), y)
 
     term = diffrax.ODETerm(velocity)
     at = moments(flow, times)
@@ -85,14 +87,14 @@ def integrate(
     return jnp.concatenate([start[None], path])
 
 
-def _either(is_first: Any, first: Any, last: Any) -> Any:
-    """The one or the other, by a product with a one and a zero.
+def _chosen(which: Float[Array, " times"], prepared: Any) -> Any:
+    """What is prepared of one of several times, by a product with a one and zeros.
 
-    Chosen elementwise, the compiler would choose again for every point, in each of the field's layers.
+    Where it is sliced or selected, the compiler does that again for every point, in each of the field's layers. A
+    product reads all times, though: of many, with few points for each context, as in training, slices are faster.
     """
-    weights = jnp.where(is_first, jnp.array([1.0, 0.0]), jnp.array([0.0, 1.0]))
     highest = jax.lax.Precision.HIGHEST  # exact on accelerators too
-    return jax.tree.map(lambda a, b: jnp.tensordot(weights, jnp.stack([a, b]), 1, precision=highest), first, last)
+    return jax.tree.map(lambda values: jnp.tensordot(which, values, 1, precision=highest), prepared)
 
 
 def integrate_plainly(flow: Flow, start: Points, at: Moments) -> Float[Array, "times n dim"]:
@@ -176,7 +178,13 @@ def log_prob(flow: Flow, y: Points, times: Times, divergences: int) -> Float[Arr
 
 def _integral(flow: Flow, path: Float[Array, "times n dim"], at: Moments, divergences: int) -> Float[Array, " n"]:
     index, weights = quadrature(flow, at.times, divergences)
-    return jnp.asarray(weights) @ divergences_along(flow, path[index], select(at, index))
+    prepared = select(at, index).prepared
+
+    def divergence(here: tuple[Array, Points]) -> Float[Array, " n"]:
+        which, points = here
+        return flow.velocity_and_divergence(_chosen(which, prepared), points)[1]
+
+    return jnp.asarray(weights) @ jax.lax.map(divergence, (jnp.eye(len(index)), path[index]))
 
 
 FEW = 6  # points for which one polynomial serves the whole grid: more, snapped to a grid, gain nothing
