@@ -180,7 +180,7 @@ def _integral(flow: Flow, path: Float[Array, "times n dim"], at: Moments, diverg
     index, weights = quadrature(flow, at.times, divergences)
     prepared = select(at, index).prepared
 
-    def divergence(here: tuple[Array, Points]) -> Float[Array, " n"]:
+    def divergence(here: tuple[Array, Points]) -> Float[Array, " n"]:  # as `divergences_along`, but at few times
         which, points = here
         return flow.velocity_and_divergence(_chosen(which, prepared), points)[1]
 
